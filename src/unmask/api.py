@@ -1,0 +1,186 @@
+"""The public call: prompts in, Generations out. Builds rows, runs the loop, cuts the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unmask import decoders
+from unmask.canvas import Canvas
+from unmask.decoders.base import Decoder
+from unmask.errors import UserError
+from unmask.trace import Step, Trace
+
+if TYPE_CHECKING:
+    import torch
+
+    from unmask.loop import Row
+    from unmask.models import Model
+
+Prompt = str | Sequence[Mapping[str, str]]  # text, or chat messages
+
+
+@dataclass
+class Generation:
+    """One answer. `tokens` are the ids strictly before the first end token; TPS counts those."""
+
+    text: str
+    tokens: list[int]
+    nfe: int
+    seconds: float  # decoding loop only; this row's share where a batch shared the steps
+    finish_reason: str  # "stop" at an end token, "length" where the canvas filled up without one
+    trace: Trace
+    canvas: list[int] = field(repr=False, default_factory=list)
+
+    @property
+    def tokens_per_second(self) -> float:
+        return len(self.tokens) / self.seconds if self.seconds else 0.0
+
+
+def generate(
+    model: Model,
+    prompt: Prompt | Sequence[str],
+    decoder: str | Decoder = "rpd",
+    *,
+    canvas_length: int | None = None,
+    canvas: Sequence[str | int] | None = None,
+    seed: int = 0,
+    raw: bool = False,
+    early_stop: bool = False,
+    score_dtype: torch.dtype | None = None,
+    watch: Callable[[Row, Step], None] | None = None,
+    **options: Any,
+) -> Generation | list[Generation]:
+    """Decode one prompt, or a list of them as one batch; every row gets exactly what it gets alone.
+
+    `decoder` is a name (with `options`, as in `beta=4`) or a decoder object. `canvas` fills in the middle:
+    text is kept, numbers are that many masks: `["def f(x):\\n", 12, "return y"]`. `raw` skips the chat
+    template. `early_stop` ends a row once its answer is final, with masks left behind the end token.
+    """
+    import torch
+
+    from unmask.loop import Loop
+
+    many = isinstance(prompt, list | tuple) and all(isinstance(item, str) for item in prompt)
+    prompts: list[Any] = list(prompt) if many else [prompt]
+    if not prompts:
+        return []
+    rows = [
+        make_row(model, item, decoder, options, canvas_length=canvas_length, canvas=canvas, seed=seed, raw=raw)
+        for item in prompts
+    ]
+    for index, row in enumerate(rows):
+        row.tag = index if many else None
+    Loop(model, score_dtype=score_dtype or torch.float32, early_stop=early_stop, watch=watch).run(rows)
+    results = [finish(model, row) for row in rows]
+    return results if many else results[0]
+
+
+def make_row(
+    model: Model,
+    prompt: Prompt,
+    decoder: str | Decoder = "rpd",
+    options: Mapping[str, Any] | None = None,
+    *,
+    canvas_length: int | None = None,
+    canvas: Sequence[str | int] | None = None,
+    seed: int = 0,
+    raw: bool = False,
+) -> Row:
+    """Everything that can be wrong with a request is found here, before the first forward."""
+    import torch
+
+    from unmask.loop import Row, plain
+
+    if isinstance(decoder, str):
+        decoder = decoders.get(decoder, spec=model.spec, **(options or {}))
+    elif options:
+        raise UserError(f"options {', '.join(options)} belong to a decoder name; set them on the decoder object")
+    prompt_ids = encode_prompt(model, prompt, raw)
+    length, fixed = lay_out(model, canvas, canvas_length)
+    if len(prompt_ids) + length > model.spec.context:
+        raise UserError(
+            f"the prompt has {len(prompt_ids)} tokens and the canvas {length}, but {model.name} takes "
+            f"{model.spec.context} in all: shorten the prompt or use a canvas of at most "
+            f"{max(0, model.spec.context - len(prompt_ids))}"
+        )
+    resolved = decoder.resolve(model.spec, length)
+    header = {
+        "model": model.name,
+        "family": model.spec.family.name,
+        "decoder": resolved.name,
+        "params": plain(resolved.params()),
+        "prompt": prompt if isinstance(prompt, str) else [dict(message) for message in prompt],
+        "prompt_ids": prompt_ids,
+        "canvas_length": length,
+        "fixed": {str(position): token for position, token in fixed.items()},
+        "mask_id": model.spec.mask_id,
+        "stop_ids": sorted(model.stop_ids),
+        "seed": seed,
+        "raw": raw,
+    }
+    rng = torch.Generator(device=model.net.device).manual_seed(seed)
+    return Row(Canvas(prompt_ids, length, model.spec.mask_id, fixed), resolved, Trace(header), rng)
+
+
+def encode_prompt(model: Model, prompt: Prompt, raw: bool) -> list[int]:
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise UserError("the prompt is empty: give some text")
+        if raw:
+            return model.tokenizer.encode(prompt)
+        prompt = [{"role": "user", "content": prompt}]
+    if not prompt or not any(message.get("content", "").strip() for message in prompt):
+        raise UserError("the prompt is empty: give some text")
+    if raw:
+        raise UserError("raw takes a plain text prompt, not chat messages")
+    return model.tokenizer.encode_chat(prompt)
+
+
+def lay_out(
+    model: Model, canvas: Sequence[str | int] | None, canvas_length: int | None
+) -> tuple[int, dict[int, int]]:
+    """Canvas length and fixed tokens, from parts of text and counts of masks (or all masks)."""
+    if canvas is None:
+        return (model.spec.canvas_length if canvas_length is None else canvas_length), {}
+    fixed: dict[int, int] = {}
+    at = 0
+    for part in canvas:
+        if isinstance(part, int) and part >= 1:
+            at += part
+        elif isinstance(part, str):
+            for token in model.tokenizer.encode(part):
+                fixed[at] = token
+                at += 1
+        else:
+            raise UserError(f"canvas parts are texts and positive numbers of masks, not {part!r}")
+    if canvas_length is not None:
+        if canvas_length < at:
+            raise UserError(f"the canvas parts take {at} positions, more than canvas_length {canvas_length}")
+        at = canvas_length
+    return at, fixed
+
+
+def finish(model: Model, row: Row) -> Generation:
+    """Cut the answer, name the tokens the trace mentions, close the trace."""
+    canvas = [int(token) for token in row.canvas.tokens]
+    tokens = model.tokenizer.cut(canvas)
+    if row.settled:
+        tokens = [token for token in tokens if token != model.spec.mask_id]
+    text = model.tokenizer.decode(tokens)
+    reason = "stop" if len(tokens) < len(canvas) else "length"
+    trace = row.trace
+    seen = set(canvas) | {int(token) for step in trace.steps for token in set(step.token.tolist())}
+    trace.header["pieces"] = {str(token): model.tokenizer.piece(token) for token in sorted(seen)}
+    trace.end = {
+        "text": text,
+        "tokens": len(tokens),
+        "non_eos": sum(token not in model.stop_ids and token != model.spec.mask_id for token in canvas),
+        "canvas": len(canvas),
+        "finish_reason": reason,
+        "nfe": row.nfe,
+        "branches": row.branches,
+        "seconds": row.seconds,
+    }
+    return Generation(text, tokens, row.nfe, row.seconds, reason, trace, canvas)

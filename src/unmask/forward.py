@@ -1,0 +1,163 @@
+"""Mechanism: one backbone call over several canvases, and everything that can be read from it.
+
+Rows are padded on the *right*, so that a row keeps the positions it has alone and the padding is only ever
+an ignored key. Alignment (Dream scores token t in row t-1) is settled here, once, for every readout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.canvas import Canvas
+from unmask.decoders.base import Lens
+from unmask.lens import ROWS_PER_PRODUCT, Readout, StabilityRule, walk
+from unmask.statistics import Choosable, statistics, trajectory
+
+if TYPE_CHECKING:
+    from unmask.models import Model
+
+SCORED_ROWS = 1024  # logits of at most this many positions exist at once
+
+
+class Forward:
+    def __init__(
+        self,
+        model: Model,
+        canvases: Sequence[Canvas],
+        guidance: Sequence[float] | None = None,
+        keep_from: int | None = None,
+    ) -> None:
+        self.net, self.canvases = model.net, list(canvases)
+        self.shift = int(model.spec.shift_logits)
+        self.layers = model.spec.layers
+        rows = [canvas.ids for canvas in canvases]
+        self.guidance: dict[int, tuple[int, float]] = {}
+        for i, scale in enumerate(guidance or ()):
+            if scale > 0:  # classifier-free guidance: a second row whose prompt is masked out
+                self.guidance[i] = (len(rows), scale)
+                blind = canvases[i].ids.copy()
+                blind[: canvases[i].prompt_length] = canvases[i].mask_id
+                rows.append(blind)
+        self.width = max(len(row) for row in rows)
+        ids = np.full((len(rows), self.width), canvases[0].mask_id, dtype=np.int64)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+        self.mask: Tensor | None = None
+        if any(len(row) != self.width for row in rows):
+            keep = np.arange(self.width)[None] < np.array([len(row) for row in rows])[:, None]
+            self.mask = torch.from_numpy(keep).to(self.net.device)
+        keep_from = self.layers if keep_from is None else keep_from
+        with torch.inference_mode():
+            self.hidden = self.net.states(torch.from_numpy(ids).to(self.net.device), self.mask, keep_from)
+
+    def slots(self, row: int, positions: np.ndarray) -> np.ndarray:
+        """Flat indices into (rows x width) of the states that predict these canvas positions."""
+        at = np.maximum(self.canvases[row].prompt_length + positions - self.shift, 0)
+        return row * self.width + at
+
+    def states(self, layer: int, slots: np.ndarray) -> Tensor:
+        return self.hidden[layer].flatten(0, 1)[torch.from_numpy(slots).to(self.net.device)]
+
+    def logits(self, row: int, positions: np.ndarray) -> Tensor:
+        """Aligned final logits (n, V) of one row's positions."""
+        with torch.inference_mode():
+            conditional = self.net.readout(self.states(self.layers, self.slots(row, positions)))
+            if row not in self.guidance:
+                return conditional
+            twin, scale = self.guidance[row]
+            offset = (twin - row) * self.width
+            free = self.net.readout(self.states(self.layers, self.slots(row, positions) + offset))
+            return free + (scale + 1) * (conditional - free)
+
+    def score(
+        self, wanted: Sequence[tuple[int, np.ndarray]], choosable: Choosable, dtype: torch.dtype
+    ) -> list[np.ndarray]:
+        """y, c, H as one (3, n) float64 array per (row, positions). One host transfer for all of them."""
+        columns: list[Tensor] = []
+        with torch.inference_mode():
+            for group in self.groups(wanted):
+                if any(row in self.guidance for row, _ in group):
+                    logits = torch.cat([self.logits(row, positions) for row, positions in group])
+                else:
+                    slots = np.concatenate([self.slots(row, positions) for row, positions in group])
+                    logits = self.net.readout(self.states(self.layers, slots))
+                token, confidence, entropy = statistics(logits, choosable, dtype)
+                columns.append(torch.stack((token.double(), confidence.double(), entropy.double())))
+            table = torch.cat(columns, dim=1).cpu().numpy()
+        ends = np.cumsum([len(positions) for _, positions in wanted])
+        return np.split(table, ends[:-1], axis=1)
+
+    def groups(self, wanted: Sequence[tuple[int, np.ndarray]]) -> list[list[tuple[int, np.ndarray]]]:
+        """Split a large batch so that the logits of only SCORED_ROWS positions exist at once."""
+        groups: list[list[tuple[int, np.ndarray]]] = [[]]
+        count = 0
+        for row, positions in wanted:
+            if groups[-1] and count + len(positions) > SCORED_ROWS:
+                groups.append([])
+                count = 0
+            groups[-1].append((row, positions))
+            count += len(positions)
+        return groups
+
+    def lens(self, requests: Sequence[tuple[int, Lens, np.ndarray, np.ndarray, np.ndarray]]) -> list[Readout]:
+        """Serve layer readouts of several rows together: (row, request, positions, token, confidence) each."""
+        answers: list[Readout | None] = [None] * len(requests)
+        kinds: dict[tuple[StabilityRule, bool], list[int]] = {}
+        for i, (_, request, *_rest) in enumerate(requests):
+            kinds.setdefault((request.rule, request.lazy), []).append(i)
+        for (rule, lazy), members in kinds.items():
+            slots = np.concatenate([self.slots(requests[i][0], requests[i][2]) for i in members])
+            token = np.concatenate([requests[i][3] for i in members])
+            confidence = np.concatenate([requests[i][4] for i in members])
+            whole, reads = self.walk(slots, token, confidence, rule, lazy)
+            start = 0
+            for i in members:
+                part = slice(start, start + len(requests[i][2]))
+                answers[i] = Readout(
+                    whole.persistence[part], whole.drop[part], whole.score[part], whole.stable[part],
+                    whole.settled[part], int(reads[part].sum()),
+                )  # fmt: skip
+                start = part.stop
+        return [answer for answer in answers if answer is not None]
+
+    def walk(
+        self, slots: np.ndarray, token: np.ndarray, confidence: np.ndarray, rule: StabilityRule, lazy: bool
+    ) -> tuple[Readout, np.ndarray]:
+        reads = np.zeros(len(slots), dtype=np.int64)
+
+        def project(rows: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            np.add.at(reads, rows, 1)
+            with torch.inference_mode():
+                states = torch.empty(
+                    (len(rows), self.hidden[self.layers].shape[-1]), dtype=self.net.dtype, device=self.net.device
+                )
+                for layer in np.unique(layers):  # gather is cheap; the head product below is one
+                    chosen = np.flatnonzero(layers == layer)
+                    states[torch.from_numpy(chosen).to(states.device)] = self.states(int(layer), slots[rows[chosen]])
+                tokens = torch.from_numpy(token[rows]).to(states.device)
+                argmax, probability = trajectory(self.net.readout(states), tokens)
+                table = torch.stack((argmax.double(), probability.double())).cpu().numpy()
+            return table[0].astype(np.int64), table[1]
+
+        limit = ROWS_PER_PRODUCT.get(self.net.device.type, 16)
+        readout = walk(project, token, confidence, self.layers, rule, lazy=lazy, rows_per_product=limit)
+        return readout, reads
+
+    def attention(self, requests: Sequence[tuple[int, float, np.ndarray]]) -> list[np.ndarray]:
+        """(row, skip, positions) each -> (n, n) maps between those positions, averaged over the top layers."""
+        answers = []
+        for row, skip, positions in requests:
+            layers = range(int(skip * self.layers), self.layers)
+            hidden = {layer: self.hidden[layer][row : row + 1] for layer in layers}
+            mask = None if self.mask is None else self.mask[row : row + 1]
+            with torch.inference_mode():
+                maps = self.net.attention_maps(hidden, mask, list(layers))[0]
+                # Unshifted on purpose: a map row belongs to the position, not to what it predicts.
+                at = torch.from_numpy(self.canvases[row].prompt_length + positions).to(maps.device)
+                answers.append(maps[at][:, at].double().cpu().numpy())
+        return answers

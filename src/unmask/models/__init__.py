@@ -1,0 +1,120 @@
+"""Models: weights to logits, text to ids. `load` gives both; `load_backbone` the network alone."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+    from unmask.models.checkpoint import load_backbone
+    from unmask.models.spec import ModelSpec
+    from unmask.models.tokenizer import Tokenizer
+    from unmask.statistics import Choosable
+
+TINY = Path(__file__).parent.parent / "tiny"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A published checkpoint: where it is, and the revision the paper (or its authors' page) pins."""
+
+    repo: str
+    revision: str | None
+    family: str
+    note: str = ""
+
+
+KNOWN = (
+    Known("GSAI-ML/LLaDA-8B-Instruct", "08b83a6feb34df1a6011b80c3c00c7563e963b07", "llada", "the paper's"),
+    Known("GSAI-ML/LLaDA-8B-Base", None, "llada", "no chat template: use --raw"),
+    Known("GSAI-ML/LLaDA-1.5", None, "llada"),
+    Known("Dream-org/Dream-v0-Instruct-7B", "05334cb9faaf763692dcf9d8737c642be2b2a6ae", "dream", "the paper's"),
+    Known("Dream-org/Dream-v0-Base-7B", None, "dream", "no chat tuning: use --raw"),
+    Known("Dream-org/Dream-Coder-v0-Instruct-7B", None, "dream"),
+    Known("apple/DiffuCoder-7B-Instruct", None, "dream"),
+)
+
+
+@dataclass
+class Model:
+    """A backbone with its tokenizer: what the loop decodes with."""
+
+    name: str
+    net: Any  # Backbone, or an adapter with the same five methods
+    tokenizer: Tokenizer
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.net.spec
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        return self.tokenizer.stop_ids
+
+    @cached_property
+    def choosable(self) -> Choosable:
+        from unmask.statistics import Choosable
+
+        return Choosable(self.spec.mask_id, min(self.tokenizer.highest_id + 1, self.spec.rows))
+
+
+def load(
+    name: str | Path = "tiny",
+    *,
+    revision: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | str | None = None,
+) -> Model:
+    """`tiny`, a checkpoint folder, or a hub name -> Model. The device defaults to CUDA where there is one."""
+    import torch
+
+    from unmask.models.checkpoint import load_backbone
+    from unmask.models.hub import fetch
+    from unmask.models.tokenizer import load_tokenizer
+
+    folder = locate(name) or fetch(str(name), revision)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    net = load_backbone(folder, device=device, dtype=parse_dtype(dtype))
+    return Model(str(name), net, load_tokenizer(Path(folder), net.spec))
+
+
+def locate(name: str | Path) -> Path | None:
+    """A local folder, or None for a hub name; anything else is an error that names near matches."""
+    if str(name) == "tiny":
+        return TINY
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    text = str(name)
+    if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1:
+        raise UserError(f"no checkpoint folder at {text}")
+    if "/" not in text:
+        raise unknown("model", text, ["tiny", *(known.repo for known in KNOWN)])
+    return None
+
+
+def parse_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    import torch
+
+    if not isinstance(dtype, str):
+        return dtype
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+    if dtype not in known:
+        raise unknown("dtype", dtype, known)
+    return known[dtype]
+
+
+def __getattr__(name: str) -> Any:
+    homes = {"load_backbone": "checkpoint", "Backbone": "backbone", "ModelSpec": "spec", "Tokenizer": "tokenizer"}
+    if name in homes:
+        return getattr(importlib.import_module(f"unmask.models.{homes[name]}"), name)
+    raise AttributeError(f"module 'unmask.models' has no attribute {name!r}")
+
+
+__all__ = ["KNOWN", "Model", "load", "load_backbone", "locate"]

@@ -1,0 +1,43 @@
+"""Checkpoints from the hub: only the files we read, a pinned revision, and offline when cached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unmask.errors import UserError
+
+FILES = [
+    "config.json", "unmask.json", "*.safetensors", "model.safetensors.index.json", "tokenizer.json",
+    "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja",
+]  # fmt: skip
+
+
+def fetch(repo: str, revision: str | None = None) -> Path:
+    """The local snapshot of `repo`. A cached revision is used without asking the network."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    from unmask.models import KNOWN
+
+    pinned = {known.repo: known.revision for known in KNOWN}
+    revision = revision or pinned.get(repo)
+    try:
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES, local_files_only=True))
+    except HFValidationError as error:
+        raise UserError(f"{repo!r} is not a model name: {error}") from None
+    except LocalEntryNotFoundError:
+        pass  # not cached: try the network
+    at = f" at revision {revision}" if revision else ""
+    try:
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES))
+    except HfHubHTTPError as error:
+        raise UserError(f"{repo}{at} could not be downloaded: {_first_line(error)}") from None
+    except (LocalEntryNotFoundError, OSError) as error:
+        raise UserError(
+            f"{repo}{at} is not cached and the hub cannot be reached: connect once, or give a local folder "
+            f"({_first_line(error)})"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,268 @@
+"""Facts about model families, and the shape of one checkpoint read from its config.json.
+
+Everything that differs between LLaDA and Dream is data in this file: four switches (QKV bias, grouped
+KV heads, RoPE precision, logit alignment), a key map, ids, and defaults. No other module asks for a
+model's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from unmask.errors import UserError
+
+# Config entries that never change what the forward pass computes.
+HARMLESS = {
+    "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "use_cache",
+    "init_cutoff_factor", "init_device", "init_fn", "init_std", "initializer_range", "precision",
+    "attention_dropout", "embedding_dropout", "residual_dropout", "flash_attention", "_name_or_path",
+    "alibi_bias_max", "mlp_ratio", "rope_scaling_factor", "attention_layer_norm_with_affine",
+    "max_window_layers", "sliding_window", "bos_token_id", "is_decoder", "return_dict", "id2label", "label2id",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Family:
+    """What all checkpoints of one family share."""
+
+    name: str
+    model_type: str
+    dims: Mapping[str, str]  # our name -> config.json key
+    switches: Mapping[str, tuple[Any, ...]]  # config.json key -> the only values this backbone computes
+    keys: Mapping[str, str]  # our parameter -> checkpoint key; {i} is the block
+    shift_logits: bool  # row t-1 of the raw logits scores the token at t
+    qkv_bias: bool
+    rope_full_precision: bool
+    stop_tokens: tuple[str, ...]  # looked up in the tokenizer; an answer ends at the first of them
+    chat_template: str  # used only where a checkpoint ships none
+    context_cap: int | None  # what the authors state, where config.json promises more
+    default_decoder: str
+    rpd: Mapping[str, float]  # theta_s and w: the paper's two model-specific hyper-parameters
+
+
+LLADA = Family(
+    name="llada",
+    model_type="llada",
+    dims=MappingProxyType({
+        "width": "d_model", "layers": "n_layers", "heads": "n_heads", "kv_heads": "n_kv_heads",
+        "mlp_width": "mlp_hidden_size", "rows": "embedding_size", "norm_eps": "rms_norm_eps",
+        "rope_theta": "rope_theta", "context": "max_sequence_length", "mask_id": "mask_token_id",
+        "eos_id": "eos_token_id", "pad_id": "pad_token_id",
+    }),
+    switches=MappingProxyType({
+        "block_type": ("llama",), "activation_type": ("silu",), "layer_norm_type": ("rms",), "rope": (True,),
+        "layer_norm_with_affine": (True,), "weight_tying": (False,), "include_bias": (False, None),
+        "bias_for_layer_norm": (False, None), "alibi": (False,), "attention_layer_norm": (False,),
+        "scale_logits": (False,), "input_emb_norm": (False,), "block_group_size": (1,), "clip_qkv": (None,),
+        "multi_query_attention": (None, False), "rope_scaling": (None,),
+    }),
+    keys=MappingProxyType({
+        "embed.weight": "model.transformer.wte.weight",
+        "norm.weight": "model.transformer.ln_f.weight",
+        "head.weight": "model.transformer.ff_out.weight",
+        "attn_norm.weight": "model.transformer.blocks.{i}.attn_norm.weight",
+        "q": "model.transformer.blocks.{i}.q_proj",
+        "k": "model.transformer.blocks.{i}.k_proj",
+        "v": "model.transformer.blocks.{i}.v_proj",
+        "out.weight": "model.transformer.blocks.{i}.attn_out.weight",
+        "mlp_norm.weight": "model.transformer.blocks.{i}.ff_norm.weight",
+        "gate.weight": "model.transformer.blocks.{i}.ff_proj.weight",
+        "up.weight": "model.transformer.blocks.{i}.up_proj.weight",
+        "down.weight": "model.transformer.blocks.{i}.ff_out.weight",
+    }),
+    shift_logits=False,
+    qkv_bias=False,
+    rope_full_precision=True,
+    stop_tokens=("<|endoftext|>", "<|eot_id|>"),
+    chat_template=(
+        "{% for m in messages %}{{ bos_token if loop.first else '' }}<|start_header_id|>{{ m['role'] }}"
+        "<|end_header_id|>\n\n{{ m['content'] | trim }}<|eot_id|>{% endfor %}"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+    context_cap=None,
+    default_decoder="llada-default",
+    rpd=MappingProxyType({"theta_s": 3.5, "w": 15.0}),
+)  # fmt: skip
+
+DREAM = Family(
+    name="dream",
+    model_type="Dream",
+    dims=MappingProxyType({
+        "width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads",
+        "kv_heads": "num_key_value_heads", "mlp_width": "intermediate_size", "rows": "vocab_size",
+        "norm_eps": "rms_norm_eps", "rope_theta": "rope_theta", "context": "max_position_embeddings",
+        "mask_id": "mask_token_id", "eos_id": "eos_token_id", "pad_id": "pad_token_id",
+    }),
+    switches=MappingProxyType({
+        "hidden_act": ("silu",), "tie_word_embeddings": (False,), "use_sliding_window": (False,),
+        "use_mrope": (False,), "rope_scaling": (None,), "attention_bias": (True, None), "mlp_bias": (False, None),
+    }),
+    keys=MappingProxyType({
+        "embed.weight": "model.embed_tokens.weight",
+        "norm.weight": "model.norm.weight",
+        "head.weight": "lm_head.weight",
+        "attn_norm.weight": "model.layers.{i}.input_layernorm.weight",
+        "q": "model.layers.{i}.self_attn.q_proj",
+        "k": "model.layers.{i}.self_attn.k_proj",
+        "v": "model.layers.{i}.self_attn.v_proj",
+        "out.weight": "model.layers.{i}.self_attn.o_proj.weight",
+        "mlp_norm.weight": "model.layers.{i}.post_attention_layernorm.weight",
+        "gate.weight": "model.layers.{i}.mlp.gate_proj.weight",
+        "up.weight": "model.layers.{i}.mlp.up_proj.weight",
+        "down.weight": "model.layers.{i}.mlp.down_proj.weight",
+    }),
+    shift_logits=True,
+    qkv_bias=True,
+    rope_full_precision=False,
+    stop_tokens=("<|endoftext|>", "<|im_end|>", "<|dlm_pad|>"),
+    chat_template=(
+        "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+        "{% endif %}{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    ),
+    context_cap=2048,
+    default_decoder="dream-default",
+    rpd=MappingProxyType({"theta_s": 2.5, "w": 20.0}),
+)  # fmt: skip
+
+# The paper's table of hyper-parameters: what all models share.
+PAPER = MappingProxyType({"theta_h": 0.9, "theta_c": 0.6, "beta": 4.0})
+
+FAMILIES = {family.model_type: family for family in (LLADA, DREAM)}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one checkpoint tensor goes: rows [start, start+rows) of a parameter (QKV and gate/up are fused)."""
+
+    parameter: str
+    start: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One checkpoint: its family, its dimensions, its ids."""
+
+    family: Family
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    mlp_width: int
+    rows: int  # rows of the embedding and of the output head; the tokenizer may use fewer
+    norm_eps: float
+    rope_theta: float
+    context: int
+    mask_id: int
+    eos_id: int
+    pad_id: int
+    qkv_bias: bool
+    rope_full_precision: bool
+    rpd: Mapping[str, float] = field(default_factory=dict)  # this model's own RPD settings, over the family's
+    canvas_length: int = 256
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def shift_logits(self) -> bool:
+        return self.family.shift_logits
+
+    @property
+    def first_layer(self) -> int:
+        """ℓ0 of the paper: the first layer of the final half (17 of LLaDA's 32, 15 of Dream's 28)."""
+        return self.layers // 2 + 1
+
+    def rpd_settings(self, paper: bool = False) -> dict[str, Any]:
+        """Values for what an RPD decoder leaves unset: the paper's, overlaid by this model's own."""
+        settings = {**PAPER, **self.family.rpd, "first_layer": self.first_layer}
+        return settings if paper else {**settings, **self.rpd}
+
+    def slots(self) -> Iterator[tuple[str, Slot]]:
+        """Every checkpoint key with the place it is copied to: the strict loader's whole knowledge."""
+        keys, d, kv = self.family.keys, self.width, self.kv_heads * self.head_dim
+        yield keys["embed.weight"], Slot("embed.weight", 0, (self.rows, d))
+        yield keys["norm.weight"], Slot("norm.weight", 0, (d,))
+        yield keys["head.weight"], Slot("head.weight", 0, (self.rows, d))
+        for i in range(self.layers):
+            at = f"blocks.{i}."
+            for name in ("attn_norm.weight", "mlp_norm.weight"):
+                yield keys[name].format(i=i), Slot(at + name, 0, (d,))
+            for name, start, rows in (("q", 0, d), ("k", d, kv), ("v", d + kv, kv)):
+                yield keys[name].format(i=i) + ".weight", Slot(at + "qkv.weight", start, (rows, d))
+                if self.qkv_bias:
+                    yield keys[name].format(i=i) + ".bias", Slot(at + "qkv.bias", start, (rows,))
+            yield keys["out.weight"].format(i=i), Slot(at + "out.weight", 0, (d, d))
+            for name, start in (("gate.weight", 0), ("up.weight", self.mlp_width)):
+                yield keys[name].format(i=i), Slot(at + "gate_up.weight", start, (self.mlp_width, d))
+            yield keys["down.weight"].format(i=i), Slot(at + "down.weight", 0, (d, self.mlp_width))
+
+
+def read_spec(folder: Path) -> ModelSpec:
+    """config.json (and unmask.json beside it, where a model carries its own defaults) -> ModelSpec."""
+    path = folder / "config.json"
+    config = read_json(path)
+    model_type = config.get("model_type")
+    if model_type not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise UserError(f"{path}: model_type {model_type!r} is not supported; supported: {known}")
+    family = FAMILIES[model_type]
+    refuse_unsupported(config, family, path)
+    own = read_json(folder / "unmask.json") if (folder / "unmask.json").exists() else {}
+    return build_spec(config, family, path, own)
+
+
+def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own: Mapping[str, Any]) -> ModelSpec:
+    dims: dict[str, Any] = {}
+    for name, key in family.dims.items():
+        value = config.get(key)
+        if value is None and name == "kv_heads":
+            value = dims["heads"]  # absent or null means one KV head per query head
+        if value is None and name == "pad_id":
+            value = dims["eos_id"]
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise UserError(f"{path}: {key} must be a number, found {value!r}")
+        dims[name] = value if name in ("norm_eps", "rope_theta") else int(value)
+    if dims["width"] % dims["heads"] or dims["heads"] % dims["kv_heads"] or dims["layers"] < 1:
+        raise UserError(f"{path}: width, heads and KV heads do not divide each other, or there are no layers")
+    if family.context_cap:
+        dims["context"] = min(dims["context"], family.context_cap)
+    return ModelSpec(
+        family=family,
+        **dims,
+        qkv_bias=bool(config.get("include_qkv_bias", family.qkv_bias)),
+        rope_full_precision=bool(config.get("rope_full_precision", family.rope_full_precision)),
+        rpd=own.get("rpd", {}),
+        canvas_length=int(own.get("canvas_length", 256)),
+    )
+
+
+def refuse_unsupported(config: Mapping[str, Any], family: Family, path: Path) -> None:
+    """A switched-on feature this backbone lacks must stop the load: silence would compute something else."""
+    known = HARMLESS | set(family.dims.values()) | {"include_qkv_bias", "rope_full_precision", "vocab_size"}
+    for key, value in config.items():
+        if key in family.switches:
+            if value not in family.switches[key]:
+                wanted = family.switches[key][0]
+                raise UserError(f"{path}: {key} = {value!r} is not supported (only {wanted!r} is)")
+        elif key not in known and (value is True or (isinstance(value, dict) and value)):
+            raise UserError(f"{path}: {key} = {value!r} is not a switch this backbone knows; it cannot be loaded")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: is {path.parent} a checkpoint folder?") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path} must hold a JSON object")
+    return data

@@ -1,0 +1,181 @@
+"""Tokenizers and chat templates of both families, without transformers.
+
+LLaDA ships tokenizer.json. Dream ships vocab.json + merges.txt (a Qwen2 byte-level BPE), from which the
+same fast tokenizer is built here. Answers are cut at stop *ids*: special tokens in text may be spelled by
+a user, ids may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as FastTokenizer
+
+from unmask.errors import UserError
+from unmask.models.spec import ModelSpec, read_json
+
+Message = Mapping[str, str]
+
+# Qwen2's split: contractions, words, single digits, punctuation runs, line ends, spaces.
+QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@dataclass
+class Tokenizer:
+    fast: FastTokenizer
+    mask_id: int
+    stop_ids: frozenset[int]
+    chat_template: str
+    special: Mapping[str, str] = field(default_factory=dict)  # bos_token, eos_token, ... for the template
+    unk_id: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Ids below this exist; the model's head may have more rows, which no decoder may choose."""
+        return self.fast.get_vocab_size(with_added_tokens=True)
+
+    @cached_property
+    def highest_id(self) -> int:
+        return max(self.fast.get_vocab(with_added_tokens=True).values())
+
+    def encode(self, text: str) -> list[int]:
+        return self.fast.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.fast.decode(list(ids), skip_special_tokens=True)
+
+    def piece(self, token_id: int) -> str:
+        """How one token looks on its own: for canvases, tables and traces."""
+        text = self.fast.decode([token_id], skip_special_tokens=False)
+        return text or (self.fast.id_to_token(token_id) or f"<{token_id}>")
+
+    def cut(self, ids: Sequence[int]) -> list[int]:
+        """The answer: everything strictly before the first stop id."""
+        for i, token_id in enumerate(ids):
+            if token_id in self.stop_ids:
+                return list(ids[:i])
+        return list(ids)
+
+    def render(self, messages: Sequence[Message]) -> str:
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment.globals["raise_exception"] = _raise
+        try:
+            template = environment.from_string(self.chat_template)
+            return template.render(messages=list(messages), add_generation_prompt=True, **self.special)
+        except TemplateError as error:
+            raise UserError(f"the chat template could not be rendered: {error}") from None
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        return self.encode(self.render(messages))
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of `text` that become the unknown token (none for byte-level vocabularies)."""
+        if self.unk_id is None:
+            return []
+        encoding = self.fast.encode(text, add_special_tokens=False)
+        spans = [o for i, o in zip(encoding.ids, encoding.offsets, strict=True) if i == self.unk_id]
+        return list(dict.fromkeys(text[a:b].strip() for a, b in spans))
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer:
+    """tokenizer.json, or vocab.json + merges.txt; tokenizer_config.json for added tokens and the template."""
+    path = folder / "tokenizer_config.json"
+    config = read_json(path) if path.exists() else {}
+    if (folder / "tokenizer.json").exists():
+        fast = _read_fast(folder / "tokenizer.json")
+    elif (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        fast = _build_qwen(folder, config)
+    else:
+        raise UserError(f"{folder} has neither tokenizer.json nor vocab.json + merges.txt")
+    stop = {spec.eos_id, spec.pad_id} | {fast.token_to_id(token) for token in spec.family.stop_tokens}
+    tokenizer = Tokenizer(
+        fast=fast,
+        mask_id=spec.mask_id,
+        stop_ids=frozenset(i for i in stop if i is not None),
+        chat_template=_chat_template(folder, config) or spec.family.chat_template,
+        special={k: _content(v) for k, v in config.items() if k.endswith("_token") and _content(v)},
+        unk_id=_unk_id(fast),
+    )
+    if tokenizer.highest_id >= spec.rows:
+        raise UserError(f"{folder}: the tokenizer has id {tokenizer.highest_id}, the model only {spec.rows} rows")
+    if spec.mask_id >= spec.rows:
+        raise UserError(f"{folder}: mask_token_id {spec.mask_id} is outside the model's {spec.rows} rows")
+    return tokenizer
+
+
+def _read_fast(path: Path) -> FastTokenizer:
+    try:
+        return FastTokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for every malformed file
+        raise UserError(f"{path} is not a readable tokenizer: {error}") from None
+
+
+def _build_qwen(folder: Path, config: Mapping[str, Any]) -> FastTokenizer:
+    try:
+        bpe = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    except Exception as error:
+        raise UserError(f"{folder}: vocab.json or merges.txt is not readable: {error}") from None
+    fast = FastTokenizer(bpe)
+    fast.normalizer = normalizers.NFC()
+    split = pre_tokenizers.Split(Regex(QWEN_SPLIT), behavior="isolated")
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    fast.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_])
+    fast.decoder = decoders.ByteLevel()
+    for token_id, token in sorted(_added_tokens(folder, config).items()):
+        fast.add_special_tokens([token]) if token.special else fast.add_tokens([token])
+        if fast.token_to_id(token.content) != token_id:
+            raise UserError(f"{folder}: added token {token.content!r} should have id {token_id}; ids have gaps")
+    return fast
+
+
+def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, AddedToken]:
+    listed = config.get("added_tokens_decoder")
+    if listed:
+        return {
+            int(i): AddedToken(
+                t["content"],
+                special=bool(t.get("special", True)),
+                normalized=bool(t.get("normalized", False)),
+                lstrip=bool(t.get("lstrip", False)),
+                rstrip=bool(t.get("rstrip", False)),
+                single_word=bool(t.get("single_word", False)),
+            )
+            for i, t in listed.items()
+        }
+    path = folder / "added_tokens.json"
+    plain = read_json(path) if path.exists() else {}
+    return {int(i): AddedToken(text, special=True, normalized=False) for text, i in plain.items()}
+
+
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
+    path = folder / "chat_template.jinja"
+    if path.exists():
+        return path.read_text(encoding="utf-8")
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several named templates: the one called default
+        template = next((t["template"] for t in template if t.get("name") == "default"), None)
+    return template
+
+
+def _content(value: Any) -> str:
+    return value.get("content", "") if isinstance(value, dict) else (value if isinstance(value, str) else "")
+
+
+def _unk_id(fast: FastTokenizer) -> int | None:
+    """Only a word-level vocabulary has an unknown token that text can actually turn into."""
+    unk = getattr(fast.model, "unk_token", None)
+    return fast.token_to_id(unk) if unk and isinstance(fast.model, models.WordLevel) else None
