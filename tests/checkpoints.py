@@ -266,9 +266,7 @@ def checkpoint_config(
     assert rows > max(vocabulary.added.values()), "the head must have a row for every token"
     make = llada_config if family == "llada" else dream_config
     kv_heads = kv_heads or (heads if family == "llada" else heads // 2)
-    config = make(
-        dim=dim, layers=layers, heads=heads, kv_heads=kv_heads, mlp=mlp, rows=rows, ids=vocabulary.ids
-    )
+    config = make(dim=dim, layers=layers, heads=heads, kv_heads=kv_heads, mlp=mlp, rows=rows, ids=vocabulary.ids)
     return config | overrides
 
 
@@ -294,9 +292,7 @@ def random_weights(config: Mapping[str, Any], seed: int = 0, scale: float = 1.0)
             values[config["mask_token_id"]] *= 0.2
         if kind == "head":
             loud = [config["mask_token_id"], config["eos_token_id"], shape[0] - 1]
-            values[loud] *= (
-                1.3  # now and then the argmax is the mask, an end of text or an id without a token
-            )
+            values[loud] *= 1.3  # now and then the argmax is the mask, an end of text or an id without a token
             values *= scale
         if kind == "out":
             block = int(key.split("blocks." if "blocks." in key else "layers.")[1].split(".")[0])
@@ -325,9 +321,7 @@ def _kind(key: str) -> str:
     return next((kind for kind, names in kinds.items() if name in names), "norm")
 
 
-def write_weights(
-    folder: Path, weights: Mapping[str, Array], groups: Sequence[Sequence[str]], dtype: str
-) -> None:
+def write_weights(folder: Path, weights: Mapping[str, Array], groups: Sequence[Sequence[str]], dtype: str) -> None:
     """One file per group and an index; a single `model.safetensors` without index for one group."""
     names = [f"model-{n + 1:05d}-of-{len(groups):05d}.safetensors" for n in range(len(groups))]
     if len(groups) == 1:
@@ -349,9 +343,7 @@ def _save(path: Path, tensors: Mapping[str, Array], dtype: str) -> None:
         import torch
         from safetensors.torch import save_file as save_torch
 
-        save_torch(
-            {key: torch.from_numpy(x).bfloat16() for key, x in tensors.items()}, path, {"format": "pt"}
-        )
+        save_torch({key: torch.from_numpy(x).bfloat16() for key, x in tensors.items()}, path, {"format": "pt"})
     else:
         save_file({key: x.astype(dtype) for key, x in tensors.items()}, path, {"format": "pt"})
 

@@ -24,7 +24,7 @@ FAMILIES = ("llada", "dream")
 GOLDEN = Path(__file__).parent / "golden"
 
 
-# --- worked examples ------------------------------------------------------------------------------------------
+# --- worked examples ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("e", examples.LLADA_SCHEDULE)
@@ -196,7 +196,7 @@ def test_rpd(e: examples.Example) -> None:
         assert chosen == e["expected"]
 
 
-# --- statistics -----------------------------------------------------------------------------------------------
+# --- statistics ---------------------------------------------------------------------------------------------
 
 
 def test_statistics_by_hand() -> None:
@@ -216,7 +216,7 @@ def test_align_doubles_the_first_row() -> None:
     assert statistics.align(np.arange(4)).tolist() == [0, 0, 1, 2]
 
 
-# --- invariants of the rules ----------------------------------------------------------------------------------
+# --- invariants of the rules --------------------------------------------------------------------------------
 
 # Sixteenths: ties and equalities with thresholds are common, and sums are exact.
 shares = st.integers(0, 16).map(lambda n: n / 16)
@@ -269,16 +269,12 @@ def test_rpd_commits_masks_only_and_at_least_one(state: dict[str, Any], rpd: dic
 @given(states(), settings_of_rpd())
 def test_rpd_commits_a_leftmost_candidate(state: dict[str, Any], rpd: dict[str, Any]) -> None:
     first = state["masked"].index(True)
-    if first in decoders.candidates(
-        state["c"], state["stable"], rpd["theta_c"], rpd["theta_h"], state["masked"]
-    ):
+    if first in decoders.candidates(state["c"], state["stable"], rpd["theta_c"], rpd["theta_h"], state["masked"]):
         assert first in decoders.rpd_scan(**state, **rpd)
 
 
 @given(states(), settings_of_rpd())
-def test_rpd_without_budget_stops_at_the_first_uncertainty(
-    state: dict[str, Any], rpd: dict[str, Any]
-) -> None:
+def test_rpd_without_budget_stops_at_the_first_uncertainty(state: dict[str, Any], rpd: dict[str, Any]) -> None:
     rpd["beta"] = 0.0
     chosen = decoders.candidates(state["c"], state["stable"], rpd["theta_c"], rpd["theta_h"], state["masked"])
     among = decoders.positions(len(state["c"]), state["masked"])
@@ -343,9 +339,7 @@ def lazy_stable(tokens: list[int], p: list[float], y: int, k_max: int, w: float,
     st.integers(0, 24),
     st.integers(1, 24).map(lambda n: n / 4),
 )
-def test_layer_walk_may_stop_early(
-    layers: list[tuple[float, int]], k_max: int, w: int, theta_s: float
-) -> None:
+def test_layer_walk_may_stop_early(layers: list[tuple[float, int]], k_max: int, w: int, theta_s: float) -> None:
     p, tokens = [share for share, _ in layers], [1 if other else 0 for _, other in layers]
     tokens[-1] = 1
     _, _, S = decoders.stability(1, tokens, p, k_max, w)
@@ -359,9 +353,7 @@ def test_rpd_block_with_an_empty_band_is_fast_dllm(state: dict[str, Any], tau: f
 
 
 @given(states(), shares)
-def test_rpd_without_band_budget_or_window_is_full_canvas_confidence(
-    state: dict[str, Any], tau: float
-) -> None:
+def test_rpd_without_band_budget_or_window_is_full_canvas_confidence(state: dict[str, Any], tau: float) -> None:
     unbounded = decoders.rpd_scan(**state, theta_c=tau, theta_h=tau, beta=math.inf, window=256)
     assert unbounded == decoders.fast_threshold(state["c"], tau, state["masked"])
 
@@ -446,7 +438,7 @@ def test_llada_end_of_text_flags() -> None:
     assert turn == (1, 0.0)
 
 
-# --- the backbone ---------------------------------------------------------------------------------------------
+# --- the backbone -------------------------------------------------------------------------------------------
 
 
 def golden(family: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -501,7 +493,7 @@ def test_attention_maps_are_distributions_over_valid_keys(family: str) -> None:
     assert (maps[:, 1, :, :3] == 0).all() and (maps[:, 2, :, :6] == 0).all()
 
 
-# --- checkpoints and tokenizers -------------------------------------------------------------------------------
+# --- checkpoints and tokenizers -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -561,18 +553,18 @@ def one_turn(config: dict[str, Any], content: str) -> str:
     return template.render(messages=messages, bos_token=config["bos_token"], add_generation_prompt=True)
 
 
+DREAM_SYSTEM = [151644, 8948, 198, 2610, 525, 264, 10950, 17847, 13, 151645, 198]
+TURN = [22, 220, 16, 17]  # "7 12"
 PUBLISHED_TURN = {
     "llada": (
         "<|startoftext|><|start_header_id|>user<|end_header_id|>\n\n7 12<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\n",
-        [126080, 126346, 3840, 126347, 198, 198, 22, 220, 16, 17]
-        + [126348, 126346, 598, 10450, 126347, 198, 198],
+        [126080, 126346, 3840, 126347, 198, 198, *TURN, 126348, 126346, 598, 10450, 126347, 198, 198],
     ),
     "dream": (
         "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n7 12<|im_end|>\n"
         "<|im_start|>assistant\n",
-        [151644, 8948, 198, 2610, 525, 264, 10950, 17847, 13, 151645, 198, 151644, 872, 198]
-        + [22, 220, 16, 17, 151645, 198, 151644, 77091, 198],
+        [*DREAM_SYSTEM, 151644, 872, 198, *TURN, 151645, 198, 151644, 77091, 198],
     ),
 }
 
@@ -605,7 +597,7 @@ def test_small_tokenizer_encodes_any_text(tmp_path: Path, family: Any) -> None:
     assert tokenizer.token_to_id("<|endoftext|>") == model["eos_token_id"] == model["pad_token_id"]
 
 
-# --- whole decodings ------------------------------------------------------------------------------------------
+# --- whole decodings ----------------------------------------------------------------------------------------
 
 PROMPT = [39, 68, 75, 75, 78, 220, 16, 17]
 LENGTH = 32
@@ -630,7 +622,7 @@ def test_the_random_weights_spread_confidence(model: loop.Model) -> None:
     assert len(set(view.y[len(PROMPT) :])) > 8
 
 
-RPD = {"first_layer": 2, "theta_s": 1.5, "w": 4.0}
+RPD: dict[str, Any] = {"first_layer": 2, "theta_s": 1.5, "w": 4.0}
 DECODINGS = {
     "llada": lambda m: loop.decode_llada(m, PROMPT, LENGTH, steps=16, block=16),
     "dream": lambda m: loop.decode_dream(m, PROMPT, LENGTH, steps=16),

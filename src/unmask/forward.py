@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unmask.canvas import Canvas
-from unmask.decoders.base import Lens
+from unmask.decoders.base import Lens, lowest_mapped
 from unmask.lens import ROWS_PER_PRODUCT, Readout, StabilityRule, walk
 from unmask.statistics import Choosable, statistics, trajectory
 
@@ -152,7 +152,7 @@ class Forward:
         """(row, skip, positions) each -> (n, n) maps between those positions, averaged over the top layers."""
         answers = []
         for row, skip, positions in requests:
-            layers = range(int(skip * self.layers), self.layers)
+            layers = range(lowest_mapped(skip, self.layers), self.layers)
             hidden = {layer: self.hidden[layer][row : row + 1] for layer in layers}
             mask = None if self.mask is None else self.mask[row : row + 1]
             with torch.inference_mode():

@@ -64,7 +64,7 @@ def golden_weights(config: dict[str, Any], rng: np.random.Generator) -> dict[str
     return weights
 
 
-def make(config: dict[str, Any], seed: int) -> dict[str, Array]:
+def make(config: dict[str, Any], seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     weights = golden_weights(config, rng)
     mask_id, pad_id = config["mask_token_id"], config["pad_token_id"]

@@ -335,8 +335,8 @@ def stability(
     """(K, r, S) of one position from its readout at layers l0..L, the oldest first.
 
     `layer_argmax` is each layer's argmax over the whole vocabulary, `layer_probability` its probability of y,
-    the last of which is the confidence. K = 0 (and S = 0) only if y is not the last argmax, which happens when
-    that is a forbidden id.
+    the last of which is the confidence. K = 0 (and S = 0) only if y is not the last argmax, which happens
+    when that is a forbidden id.
     """
     K = 0
     for token in reversed(layer_argmax):
@@ -356,9 +356,7 @@ def stability_from_logits(layer_logits: ArrayLike, y: int, k_max: int, w: float)
     return stability(y, tokens, [float(np.exp(log_softmax(row)[y])) for row in rows], k_max, w)
 
 
-def candidates(
-    c: Floats, stable: Sequence[bool], theta_c: float, theta_h: float, masked: Mask = None
-) -> list[int]:
+def candidates(c: Floats, stable: Sequence[bool], theta_c: float, theta_h: float, masked: Mask = None) -> list[int]:
     """C: confident enough outright, or in the band and stable (S >= theta_s)."""
     chosen = []
     for i in positions(len(c), masked):

@@ -60,9 +60,7 @@ class Model:
 
     def layer_logits(self, view: View, i: int, first_layer: int) -> Array:
         """Readout of position i at layers first_layer..L: [layers, V]."""
-        return backbone.readout(
-            self.config, self.weights, np.stack([h[i] for h in view.hidden[first_layer:]])
-        )
+        return backbone.readout(self.config, self.weights, np.stack([h[i] for h in view.hidden[first_layer:]]))
 
     def attention(self, canvas: Sequence[int]) -> Array:
         """Mean attention [T, T] over heads and DAPD's layers; never shifted."""
@@ -118,9 +116,7 @@ def decode(model: Model, prompt: Sequence[int], length: int, block: int | None, 
     return run.finish()
 
 
-def decode_llada(
-    model: Model, prompt: Sequence[int], length: int, steps: int = 256, block: int = 32
-) -> Decoded:
+def decode_llada(model: Model, prompt: Sequence[int], length: int, steps: int = 256, block: int = 32) -> Decoded:
     """LLaDA default at temperature 0."""
     run = Run(model, prompt, length)
     per_block = decoders.llada_steps_per_block(steps, length, block)
@@ -168,9 +164,7 @@ def decode_factor(
     return decode(model, prompt, length, block, lambda _, v, m: decoders.fast_factor(v.c, f, quirk, m))
 
 
-def decode_eb(
-    model: Model, prompt: Sequence[int], length: int, gamma: float = 0.1, block: int = 32
-) -> Decoded:
+def decode_eb(model: Model, prompt: Sequence[int], length: int, gamma: float = 0.1, block: int = 32) -> Decoded:
     return decode(model, prompt, length, block, lambda _, v, m: decoders.eb(v.c, v.H, gamma, m))
 
 

@@ -115,9 +115,7 @@ DAPD_DIRECT: list[Example] = [
     {"c": [0.5, 0.9, 0.6, 0.8], "tau": 0.02, "expected": [1]},
     {"c": [0.999, 0.9, 0.6, 0.8], "tau": 0.05, "expected": [0, 1, 3]},
 ]
-DAPD_THRESHOLD: list[Example] = [
-    {"low": 0.005, "high": 0.05, "remaining": 192, "length": 256, "expected": 0.01625}
-]
+DAPD_THRESHOLD: list[Example] = [{"low": 0.005, "high": 0.05, "remaining": 192, "length": 256, "expected": 0.01625}]
 DAPD_LAYERS: list[Example] = [
     {"layers": 32, "expected": list(range(23, 33))},  # the last 10
     {"layers": 28, "expected": list(range(20, 29))},  # the last 9

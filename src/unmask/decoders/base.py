@@ -207,6 +207,11 @@ def finite(value: float) -> bool:
     return isinstance(value, int | float) and not math.isnan(value)
 
 
+def lowest_mapped(skip: float, layers: int) -> int:
+    """The first (0-based) block whose attention is averaged: floor(skip x layers), immune to 0.7 * 90 = 62.99..."""
+    return math.floor(skip * layers + 1e-9)
+
+
 def verdicts(n: int, default: str) -> np.ndarray:
     return np.full(n, default, dtype=object)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unmask.decoders.base import Attention, BlockDecoder, Commit, Decoder, StepView, best, in_unit, verdicts
+from unmask.decoders.base import Attention, BlockDecoder, Commit, Decoder, StepView, best, in_unit, lowest_mapped, verdicts
 
 # tau_min -> tau_max per family and task. Dream's cells other than GSM8K are not published: provisional.
 THRESHOLDS = {
@@ -57,7 +57,7 @@ class DAPD(BlockDecoder):
         return replace(self, tau_min=low, tau_max=high)
 
     def keep_from(self, layers: int) -> int:
-        return int(self.skip * layers)
+        return lowest_mapped(self.skip, layers)
 
     def select(self, view: StepView) -> Generator[Attention, Any, Commit]:
         attention = yield view.attention(self.skip)

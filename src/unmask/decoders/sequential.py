@@ -71,7 +71,7 @@ class LladaDefault(BlockDecoder):
 
     @property
     def wants_logits(self) -> bool:
-        return self.temperature > 0 or self.logits_eos_inf
+        return self.temperature > 0 or self.logits_eos_inf or self.confidence_eos_eot_inf
 
     @property
     def guidance(self) -> float:
@@ -86,24 +86,22 @@ class LladaDefault(BlockDecoder):
         token, confidence = self.propose(view)
         if self.remasking == "random":
             confidence = self.noise(view)
-        if self.confidence_eos_eot_inf:
-            ends = np.isin(token, list(view.stop_ids))
-            confidence = np.where(ends, 0.0, confidence)
         return commit_top(view, confidence, view.memory["counts"].pop(0), token)
 
     def propose(self, view: StepView) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens, perhaps with Gumbel noise; confidences always from the clean distribution."""
+        """Tokens, perhaps with Gumbel noise; confidences from the distribution without it."""
         if not self.wants_logits:
             return view.token, view.confidence
         from unmask.decoders.sampling import gumbel_argmax
 
-        clean = view.logits
-        assert clean is not None
-        allowed = view.choosable.forbid(clean)
+        assert view.logits is not None
+        clean = view.logits.double()
         if self.logits_eos_inf:
-            allowed[:, view.eos_id] = float("-inf")
-        token = gumbel_argmax(allowed, self.temperature, view.rng)
-        confidence = clean.double().softmax(-1).gather(-1, token[:, None]).squeeze(-1)
+            clean[:, view.eos_id] = -np.inf
+        token = gumbel_argmax(view.choosable.forbid(clean), self.temperature, view.rng)
+        if self.confidence_eos_eot_inf:  # a position that predicts an end token gets confidence 0: it goes last
+            clean[:, sorted(view.stop_ids)] = -np.inf
+        confidence = clean.softmax(-1).gather(-1, token[:, None]).squeeze(-1)
         return token.cpu().numpy(), confidence.cpu().numpy()
 
     def noise(self, view: StepView) -> np.ndarray:

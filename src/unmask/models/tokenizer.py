@@ -101,20 +101,26 @@ def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer:
         fast = _build_qwen(folder, config)
     else:
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.json + merges.txt")
-    stop = {spec.eos_id, spec.pad_id} | {fast.token_to_id(token) for token in spec.family.stop_tokens}
-    tokenizer = Tokenizer(
-        fast=fast,
-        mask_id=spec.mask_id,
-        stop_ids=frozenset(i for i in stop if i is not None),
-        chat_template=_chat_template(folder, config) or spec.family.chat_template,
-        special={k: _content(v) for k, v in config.items() if k.endswith("_token") and _content(v)},
-        unk_id=_unk_id(fast),
-    )
+    template = _chat_template(folder, config)
+    tokenizer = tokenizer_from(fast, {**config, "chat_template": template}, spec)
     if tokenizer.highest_id >= spec.rows:
         raise UserError(f"{folder}: the tokenizer has id {tokenizer.highest_id}, the model only {spec.rows} rows")
     if spec.mask_id >= spec.rows:
         raise UserError(f"{folder}: mask_token_id {spec.mask_id} is outside the model's {spec.rows} rows")
     return tokenizer
+
+
+def tokenizer_from(fast: FastTokenizer, config: Mapping[str, Any], spec: ModelSpec) -> Tokenizer:
+    """A loaded `tokenizers` object with the ids and the template of this checkpoint."""
+    stop = {spec.eos_id, spec.pad_id} | {fast.token_to_id(token) for token in spec.family.stop_tokens}
+    return Tokenizer(
+        fast=fast,
+        mask_id=spec.mask_id,
+        stop_ids=frozenset(i for i in stop if i is not None),
+        chat_template=config.get("chat_template") or spec.family.chat_template,
+        special={k: _content(v) for k, v in config.items() if k.endswith("_token") and _content(v)},
+        unk_id=_unk_id(fast),
+    )
 
 
 def _read_fast(path: Path) -> FastTokenizer:

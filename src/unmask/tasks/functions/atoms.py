@@ -138,25 +138,25 @@ def mapping(rng: Random) -> Map:
     c, k = between(rng, 2, 12), between(rng, 2, 9)
     kind = between(rng, 0, 8)
     if kind <= 1:
-        phrases = [f"multiplied by {c}", f"times {c}"] + (["doubled"] * 2 if c == 2 else [])
+        phrases = [f"multiplied by {c}", f"scaled by {c}"] + (["doubled"] * 2 if c == 2 else [])
         return Map(f"*{c}", phrases, [f"{{x}} * {c}"] * 2 + [f"{c} * {{x}}"], lambda x: x * c)
     if kind == 2:
-        return Map(f"+{c}", [f"increased by {c}", f"plus {c}"], [f"{{x}} + {c}"], lambda x: x + c)
+        return Map(f"+{c}", [f"increased by {c}", f"raised by {c}"], [f"{{x}} + {c}"], lambda x: x + c)
     if kind == 3:
-        return Map(f"-{c}", [f"decreased by {c}", f"minus {c}"], [f"{{x}} - {c}"], lambda x: x - c)
+        return Map(f"-{c}", [f"decreased by {c}", f"lowered by {c}"], [f"{{x}} - {c}"], lambda x: x - c)
     if kind == 4:
         phrases = ["squared", "multiplied by itself"]
         return Map("sq", phrases, ["{x} * {x}", "{x} ** 2"], lambda x: x * x)
     if kind == 5:
-        phrases = [f"divided by {k} and rounded down", f"integer divided by {k}"]
+        phrases = [f"divided by {k} and rounded down", f"divided by {k}, rounding down"]
         return Map(f"//{k}", phrases, [f"{{x}} // {k}"], lambda x: x // k)
     if kind == 6:
         phrases = [f"reduced modulo {k}", f"replaced by its remainder modulo {k}"]
         return Map(f"mod{k}", phrases, [f"{{x}} % {k}"], lambda x: x % k)
     if kind == 7:
-        phrases = [f"subtracted from {c}", f"replaced by {c} minus itself"]
+        phrases = [f"subtracted from {c}", f"taken away from {c}"]
         return Map(f"{c}-", phrases, [f"{c} - {{x}}"], lambda x: c - x)
-    phrases = [f"multiplied by {k} and increased by {c}", f"times {k} plus {c}"]
+    phrases = [f"multiplied by {k} and increased by {c}", f"multiplied by {k}, then raised by {c}"]
     return Map(f"*{k}+{c}", phrases, [f"{{x}} * {k} + {c}", f"{c} + {k} * {{x}}"], lambda x: x * k + c)
 
 

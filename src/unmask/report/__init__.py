@@ -1,0 +1,1 @@
+"""Tables, statistics and figures from run folders. Nothing here needs a model, or torch."""

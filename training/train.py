@@ -1,0 +1,284 @@
+"""Train the embedded model: a masked diffusion language model of seven million parameters.
+
+    python training/train.py --out runs/tiny --part-minutes 9        # run again to go on where it stopped
+    python training/train.py --smoke --out /tmp/smoke                # a minute on a CPU: the same code, smaller
+
+Objective (LLaDA, arXiv:2502.09992, Eq. 3): draw t in (0, 1], mask every response token with probability t, and
+weigh the cross-entropy of the masked ones by 1/t. The prompt is never masked; end-of-text fills the canvas.
+No decoder takes part in training, and nothing in the data or the loss knows of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+from data import SHARD, WIDTH, Maker, Shard, stream
+from muon import Muon
+from unmask.models.backbone import Backbone
+from unmask.models.checkpoint import empty_backbone, to_checkpoint
+from unmask.models.spec import LLADA, build_spec
+
+TINY = Path(__file__).parent.parent / "src" / "unmask" / "tiny"
+
+
+@dataclass(frozen=True)
+class Config:
+    width: int = 192
+    layers: int = 16
+    heads: int = 6
+    mlp_width: int = 512
+    batch: int = 1024
+    steps: int = 10_000
+    warmup: int = 200
+    cooldown: float = 0.6  # share of the run over which the rate falls to zero
+    muon_lr: float = 0.02
+    adam_lr: float = 3e-3
+    decay: float = 0.01
+    share: float = 0.6  # of word problems; the rest are functions
+    seed: int = 325
+    # Prompt + canvas lengths. Rows of one batch share a length and need no padding; the canvas behind a
+    # prompt of p tokens is length - p, so the model meets canvases from about 90 to 230 tokens.
+    lengths: tuple[int, ...] = (192, 224, 256)
+
+    def rate(self, step: int) -> float:
+        """Warm-up, plateau, linear decay to zero."""
+        left = (self.steps - step) / (self.cooldown * self.steps)
+        return max(0.0, min(1.0, (step + 1) / self.warmup, left))
+
+
+SMOKE = Config(width=32, layers=14, heads=2, mlp_width=64, batch=16, steps=24, warmup=4, lengths=(192, 256))
+
+
+def model_config(config: Config, tokenizer) -> dict:
+    """config.json in LLaDA's published form, inactive fields included."""
+    rows = -(-(max(tokenizer.get_vocab().values()) + 1) // 16) * 16
+    ids = {name: tokenizer.token_to_id(f"<|{name}|>") for name in ("mdm_mask", "endoftext")}
+    return {
+        "activation_type": "silu", "alibi": False, "architectures": ["LLaDAModelLM"], "attention_dropout": 0.0,
+        "attention_layer_norm": False, "bias_for_layer_norm": False, "block_group_size": 1, "block_type": "llama",
+        "d_model": config.width, "embedding_dropout": 0.0, "embedding_size": rows,
+        "eos_token_id": ids["endoftext"], "flash_attention": False, "include_bias": False,
+        "include_qkv_bias": False, "input_emb_norm": False, "layer_norm_type": "rms",
+        "layer_norm_with_affine": True, "mask_token_id": ids["mdm_mask"], "max_sequence_length": WIDTH + 64,
+        "mlp_hidden_size": config.mlp_width, "mlp_ratio": 4, "model_type": "llada", "multi_query_attention": None,
+        "n_heads": config.heads, "n_kv_heads": config.heads, "n_layers": config.layers,
+        "pad_token_id": ids["endoftext"], "residual_dropout": 0.0, "rms_norm_eps": 1e-5, "rope": True,
+        "rope_full_precision": True, "rope_theta": 10000.0, "scale_logits": False, "use_cache": False,
+        "vocab_size": rows, "weight_tying": False,
+    }  # fmt: skip
+
+
+def initialise(net: Backbone, layers: int) -> None:
+    for name, p in net.named_parameters():
+        if p.ndim == 1:
+            torch.nn.init.ones_(p)
+        elif name == "head.weight":
+            torch.nn.init.zeros_(p)
+        else:
+            narrow = name.endswith(("out.weight", "down.weight"))
+            torch.nn.init.normal_(p, std=0.02 / math.sqrt(2 * layers) if narrow else 0.05)
+
+
+def optimisers(net: Backbone, config: Config) -> list[torch.optim.Optimizer]:
+    fused = {"qkv": 3, "gate_up": 2}
+    matrices = [(p, fused.get(n.split(".")[-2], 1)) for n, p in net.blocks.named_parameters() if p.ndim == 2]
+    rest = [p for n, p in net.named_parameters() if p.ndim == 1 or n in ("embed.weight", "head.weight")]
+    adam = torch.optim.AdamW(rest, lr=config.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
+    return [Muon(matrices, config.muon_lr, decay=config.decay), adam]
+
+
+def loss_on(net: Backbone, tokens: torch.Tensor, prompt: torch.Tensor, t: torch.Tensor, noise: torch.Tensor):
+    """tokens (B, T), prompt (B,), t (B,), noise (B, T) uniform -> the 1/t-weighted loss, and its plain mean."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    response = positions[None] >= prompt[:, None]
+    masked = response & (noise < t[:, None])
+    corrupt = torch.where(masked, net.spec.mask_id, tokens)
+    logits = net.readout(net.states(corrupt, None, net.spec.layers)[-1])
+    losses = F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten(), reduction="none").view_as(tokens)
+    losses = losses * masked
+    weighted = (losses / t[:, None]).sum() / response.sum()
+    return weighted, losses.sum().detach() / masked.sum().clamp_min(1)
+
+
+def batches(shard: Shard, config: Config, index: int):
+    """Batches of a shard. Every row draws one of the lengths it fits; what is left over of a length moves up to
+    the next one, so that each batch is of one length, no row is lost and none is padded."""
+    rng = np.random.default_rng([config.seed, index])
+    lengths = np.array(config.lengths)
+    fits = lengths[None] >= shard.used[:, None]
+    first = fits.argmax(axis=1)
+    drawn = first + (rng.random(len(shard)) * (len(lengths) - first)).astype(int)
+    cut: list[tuple[int, np.ndarray]] = []
+    over = np.array([], dtype=np.int64)
+    for k, length in enumerate(lengths):
+        rows = np.concatenate((over, rng.permutation(np.flatnonzero(drawn == k))))
+        whole = len(rows) // config.batch * config.batch
+        cut += [(int(length), part) for part in rows[:whole].reshape(-1, config.batch)]
+        over = rows[whole:]
+    for i in rng.permutation(len(cut)):
+        length, rows = cut[i]
+        tokens = torch.from_numpy(shard.tokens[rows, :length].astype(np.int64))
+        yield tokens, torch.from_numpy(shard.prompt[rows])
+
+
+class Trainer:
+    def __init__(self, config: Config, out: Path, device: torch.device, compile_: bool) -> None:
+        from tokenizers import Tokenizer
+
+        self.config, self.out, self.device = config, out, device
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (out / name).write_bytes((TINY / name).read_bytes())
+        self.json = model_config(config, Tokenizer.from_file(str(out / "tokenizer.json")))
+        (out / "config.json").write_text(json.dumps(self.json, indent=2) + "\n")
+        torch.manual_seed(config.seed)
+        self.spec = build_spec(self.json, LLADA, out / "config.json", {})
+        self.net = empty_backbone(self.spec, device, torch.float32)
+        initialise(self.net, config.layers)
+        self.optimisers = optimisers(self.net, config)
+        self.loss_on = torch.compile(loss_on, dynamic=False) if compile_ else loss_on
+        self.step, self.seconds = 0, 0.0
+        if (out / "state.pt").exists():
+            self.restore()
+
+    @property
+    def batches_per_shard(self) -> int:
+        return SHARD // self.config.batch
+
+    def draw(self, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """t stratified over the batch, and uniform noise: a pure function of the step."""
+        rng = torch.Generator(device=self.device).manual_seed(self.config.seed * 1_000_003 + self.step)
+        offset = torch.rand(1, generator=rng, device=self.device)
+        t = (torch.arange(shape[0], device=self.device) + offset) / shape[0]
+        return t.clamp(1e-3, 1.0), torch.rand(shape, generator=rng, device=self.device)
+
+    def train_step(self, tokens: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
+        for optimiser, base in zip(self.optimisers, (self.config.muon_lr, self.config.adam_lr), strict=True):
+            for group in optimiser.param_groups:
+                group["lr"] = base * self.config.rate(self.step)
+        t, noise = self.draw(tuple(tokens.shape))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            loss, plain = self.loss_on(self.net, tokens.to(self.device), prompt.to(self.device), t, noise)
+        loss.backward()
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+        return torch.stack((loss.detach(), plain))
+
+    def run(self, until: float, workers: int, log_every: int) -> bool:
+        """Train until the step budget or the clock runs out. True when the whole run is finished."""
+        first = self.step // self.batches_per_shard
+        begun = time.monotonic()
+        for index, shard in enumerate(stream(self.out, self.config.seed, self.config.share, first, workers), first):
+            for number, (tokens, prompt) in enumerate(batches(shard, self.config, index)):
+                if index * self.batches_per_shard + number < self.step:
+                    continue  # done before the interruption
+                losses = self.train_step(tokens, prompt)
+                if self.step % log_every == 0 or self.step == self.config.steps:
+                    self.log(losses, self.seconds + time.monotonic() - begun)
+                if self.step >= self.config.steps or time.monotonic() > until:
+                    self.seconds += time.monotonic() - begun
+                    return self.step >= self.config.steps
+        raise AssertionError("the stream of shards is endless")
+
+    def log(self, losses: torch.Tensor, seconds: float, **more) -> None:
+        weighted, plain = losses.tolist()
+        line = {"step": self.step, "seconds": round(seconds, 1), "loss": round(weighted, 4), "ce": round(plain, 4)}
+        line.update(more)
+        with (self.out / "log.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+
+    @torch.no_grad()
+    def validation_loss(self, examples: int = 1024) -> tuple[float, float]:
+        """Loss on the validation split at fixed noise."""
+        shard = Maker(str(self.out), self.config.seed, self.config.share).shard(0, examples, "validation")
+        tokens = torch.from_numpy(shard.tokens.astype(np.int64)).to(self.device)
+        prompt = torch.from_numpy(shard.prompt).to(self.device)
+        rng = torch.Generator(device=self.device).manual_seed(0)
+        t = ((torch.arange(len(shard), device=self.device) + 0.5) / len(shard)).clamp(1e-3, 1)
+        noise = torch.rand(tuple(tokens.shape), generator=rng, device=self.device)
+        weighted, plain = loss_on(self.net, tokens, prompt, t, noise)
+        return float(weighted), float(plain)
+
+    def save(self) -> None:
+        """Weights in the published form (float16), the recipe beside them, and the exact state to resume from."""
+        weights = {key: tensor.half() for key, tensor in to_checkpoint(self.net).items()}
+        save_file(weights, self.out / "model.safetensors", metadata={"format": "pt"})
+        recipe = {
+            "config": asdict(self.config), "step": self.step, "seconds": round(self.seconds, 1),
+            "parameters": sum(p.numel() for p in self.net.parameters()), "torch": torch.__version__,
+            "device": torch.cuda.get_device_name() if self.device.type == "cuda" else platform.machine(),
+        }  # fmt: skip
+        (self.out / "training.json").write_text(json.dumps(recipe, indent=2) + "\n")
+        state = {"net": self.net.state_dict(), "step": self.step, "seconds": self.seconds}
+        state["optimisers"] = [optimiser.state_dict() for optimiser in self.optimisers]
+        torch.save(state, self.out / "state.partial")
+        (self.out / "state.partial").replace(self.out / "state.pt")
+
+    def restore(self) -> None:
+        state = torch.load(self.out / "state.pt", map_location=self.device, weights_only=True)
+        self.net.load_state_dict(state["net"])
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.step, self.seconds = state["step"], state["seconds"]
+        print(f"resumed at step {self.step}", flush=True)
+
+
+def held_out_accuracy(folder: Path, device: torch.device, limit: int) -> dict[str, float]:
+    """Accuracy of the saved weights on the validation split, one token per forward, as the model's default."""
+    import unmask
+
+    model = unmask.load(folder, device=device)
+    accuracy = {}
+    for name in ("wordproblems", "functions"):
+        task = unmask.tasks.get(name)
+        examples = list(task.examples("validation", limit, seed=1))
+        prompts = [example.prompt for example in examples]
+        outs = unmask.generate(model, prompts, decoder="default", canvas_length=160)
+        right = sum(task.score(e, o.text).correct for e, o in zip(examples, outs, strict=True))
+        accuracy[name] = right / limit
+    return accuracy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train the embedded model; run again to resume.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--part-minutes", type=float, default=9.0, help="stop and save after this long")
+    parser.add_argument("--steps", type=int, help="length of the whole run")
+    parser.add_argument("--workers", type=int, default=max(1, (torch.multiprocessing.cpu_count() or 2) - 1))
+    parser.add_argument("--accuracy", type=int, default=128, help="held-out problems decoded at the end of a part")
+    parser.add_argument("--smoke", action="store_true", help="a tiny run on whatever is here")
+    parser.add_argument("--no-compile", action="store_true")
+    arguments = parser.parse_args()
+    until = time.monotonic() + 60 * arguments.part_minutes
+    config = SMOKE if arguments.smoke else Config()
+    if arguments.steps:
+        config = replace(config, steps=arguments.steps)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_float32_matmul_precision("high")
+    compile_ = device.type == "cuda" and not arguments.no_compile
+    trainer = Trainer(config, arguments.out, device, compile_)
+    finished = trainer.run(until, arguments.workers, log_every=4 if arguments.smoke else 100)
+    trainer.save()
+    weighted, plain = trainer.validation_loss(64 if arguments.smoke else 1024)
+    print(json.dumps({"step": trainer.step, "validation_loss": weighted, "validation_ce": plain}), flush=True)
+    if arguments.accuracy:
+        print(json.dumps(held_out_accuracy(arguments.out, device, arguments.accuracy)), flush=True)
+    print("finished" if finished else "to be continued: run the same command again", flush=True)
+
+
+if __name__ == "__main__":
+    main()
