@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 # Resolved on first use: `import unmask` and `unmask --help` must not pay for torch.
 _HOMES = {
-    "generate": "unmask.api", "Generation": "unmask.generate", "load": "unmask.models",
+    "generate": "unmask.api", "Generation": "unmask.api", "load": "unmask.models",
     "Model": "unmask.models", "Trace": "unmask.trace", "UserError": "unmask.errors",
 }  # fmt: skip
 _MODULES = ("decoders", "models", "tasks")

@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,7 @@ from pathlib import Path
 STDOUT_LIMIT = 64 * 1024  # bytes kept of what a program prints
 FILE_LIMIT = 1024 * 1024  # bytes any file of it may have, its standard output included
 _POLL = 0.002
-_NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
+_NAMESPACES = (shutil.which("unshare") or "", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
 
 # Runs in the child. The secret waits in a pipe and is read only when the program has come to its end.
 _CHILD = """
@@ -76,7 +77,7 @@ class Outcome:
 @cache
 def level() -> str:
     """The isolation this machine gives: "namespaces" (no network, own process tree) or "process"."""
-    if shutil.which("unshare") is None:
+    if not _NAMESPACES[0]:
         return "process"
     probe = subprocess.run([*_NAMESPACES, "true"], capture_output=True, timeout=10, check=False)
     return "namespaces" if probe.returncode == 0 else "process"
@@ -146,10 +147,8 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> bool:
             time.sleep(_POLL)
         return True
     finally:
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         process.wait()
 
 

@@ -11,7 +11,7 @@ _HASH_ANSWER = re.compile(rf"####\s*({_NUMBER})")
 
 
 def extract_hash_answer(text: str) -> str | None:
-    """The number after the last `####`, as written, or None. An earlier `####` does not stand in for a bad last one."""
+    """The number after the last `####` as written, or None; an earlier one does not stand in for a bad last one."""
     last = text.rfind("####")
     if last < 0:
         return None
@@ -33,3 +33,32 @@ def numbers_equal(a: str, b: str) -> bool:
     """Whether both are numbers of the same value, however they are written."""
     x, y = parse_number(a), parse_number(b)
     return x is not None and x == y
+
+
+_FENCE = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def extract_code(text: str) -> str:
+    """The program in a response: the first fenced block if there is one, else all of it. Formatting only."""
+    match = _FENCE.search(text)
+    return (match.group(1) if match else text).strip("\r\n")
+
+
+_BOX = re.compile(r"\\f?boxed\s*")
+
+
+def extract_boxed(text: str) -> str | None:
+    """What the last `\\boxed{...}` (or `\\boxed 7`) holds, braces balanced; None if it is missing or never closed."""
+    matches = list(_BOX.finditer(text))
+    if not matches:
+        return None
+    rest = text[matches[-1].end() :]
+    if not rest.startswith("{"):
+        word = re.match(r"[^\s$\\{}.,;]+", rest)
+        return word.group(0) if word else None
+    depth = 0
+    for match in re.finditer(r"\\.|[{}]", rest, re.DOTALL):  # an escaped brace is not a brace
+        depth += {"{": 1, "}": -1}.get(match.group(0), 0)
+        if depth == 0:
+            return rest[1 : match.start()].strip() or None
+    return None

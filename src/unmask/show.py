@@ -17,6 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from unmask.wording import duration, plural
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -33,9 +35,14 @@ STYLES = {
 OTHER = "bold"  # routes of third-party decoders
 
 
+class Screen(Console):
+    def on_broken_pipe(self) -> None:  # rich would exit with its own code
+        raise BrokenPipeError
+
+
 def console(stderr: bool = False, width: int | None = None) -> Console:
     """No markup, no guessed highlighting: decoded text may hold anything."""
-    return Console(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return Screen(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def plain_table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -45,23 +52,6 @@ def plain_table(*columns: str, right: Iterable[str] = ()) -> Table:
         numeric = column in right
         table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     return table
-
-
-def number(value: float) -> str:
-    """Three significant digits at most, no exponent for everyday sizes: 0.973, 6.2, 160, inf."""
-    if value != value:
-        return "-"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 0.0995:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.2f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def visible(piece: str) -> str:
@@ -215,6 +205,8 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         if self.live:
             self.live.stop()
+            if self.whole:
+                self.console.print()
 
     def __call__(self, row: Row, step: Step) -> None:
         if self.picture is None:

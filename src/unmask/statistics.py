@@ -9,6 +9,7 @@ not renormalised and H runs over the whole vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import NamedTuple
 
 import torch
@@ -58,11 +59,8 @@ class Trajectory(NamedTuple):
 
 def statistics(logits: Tensor, choosable: Choosable, score_dtype: torch.dtype = torch.float32) -> Statistics:
     """logits (N, V) in any float dtype -> y, c, H per row."""
-    if score_dtype == torch.float32 and logits.is_cuda:
-        from unmask.kernels import fused
-
-        if fused.available():
-            return Statistics(*fused.statistics(logits, choosable.mask_id, choosable.limit))
+    if score_dtype == torch.float32 and (fused := kernels_for(logits)):
+        return Statistics(*fused.statistics(logits, choosable.mask_id, choosable.limit))
     parts = [_statistics(chunk, choosable, score_dtype) for chunk in logits.split(rows_per_chunk(logits))]
     return Statistics(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
@@ -78,12 +76,24 @@ def _statistics(logits: Tensor, choosable: Choosable, dtype: torch.dtype) -> Sta
 
 def trajectory(logits: Tensor, token: Tensor) -> Trajectory:
     """logits (N, V), token (N,): the layer's argmax and its probability of `token`, in float32."""
+    if fused := kernels_for(logits):
+        return Trajectory(*fused.trajectory(logits, token))
     parts = []
     for chunk, y in zip(logits.split(rows_per_chunk(logits)), token.split(rows_per_chunk(logits)), strict=True):
         z = chunk.float() if chunk.dtype != torch.float64 else chunk
-        at = z.gather(-1, y[:, None]).squeeze(-1)
-        parts.append((z.argmax(dim=-1), (at - z.logsumexp(dim=-1)).exp()))
+        # log_softmax, not z - logsumexp(z): the latter loses its last digits where logits are large.
+        log_p = torch.log_softmax(z, dim=-1).gather(-1, y[:, None]).squeeze(-1)
+        parts.append((z.argmax(dim=-1), log_p.exp()))
     return Trajectory(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def kernels_for(logits: Tensor) -> ModuleType | None:
+    """The fused kernels, where the logits are on a device they run on and not in float64."""
+    if not logits.is_cuda or logits.dtype == torch.float64:
+        return None
+    from unmask.kernels import fused
+
+    return fused if fused.available() else None
 
 
 def rows_per_chunk(logits: Tensor) -> int:

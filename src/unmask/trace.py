@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from unmask import schema
 from unmask.decoders.base import ROUTES, Commit, StepView
 from unmask.errors import UserError
 
@@ -151,18 +152,20 @@ class Trace:
     @classmethod
     def parse(cls, text: str, name: str = "trace") -> Trace:
         lines = [line for line in text.split("\n") if line.strip()]
-        trace, number = None, 0
+        trace, number, filled = None, 0, set()
         try:
             for number, line in enumerate(lines, start=1):
                 data = json.loads(line)
                 if number == 1:
                     trace = cls._open(data, name)
                 elif "step" in data:
+                    schema.check_step(data["step"], trace.header, filled)  # type: ignore[union-attr]
                     trace.steps.append(Step.from_json(data["step"]))  # type: ignore[union-attr]
                 else:
+                    schema.check_end(data["end"])
                     trace.end = data["end"]  # type: ignore[union-attr]
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise UserError(f"{name}, line {number}: not a valid trace line ({error!r})") from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(f"{name}, line {number}: not a valid trace line ({error})") from None
         if trace is None or not trace.end:
             raise UserError(f"{name} is not a complete trace: it has no {'header' if trace is None else 'end'}")
         return trace
@@ -174,8 +177,7 @@ class Trace:
         version = data.pop("version", None)
         if version != VERSION:
             raise UserError(f"{name} has trace version {version}; this unmask reads version {VERSION}")
-        for key in ("canvas_length", "mask_id", "prompt_ids", "decoder"):
-            data[key]
+        schema.check_header(data)
         return cls(header=data)
 
     def __eq__(self, other: object) -> bool:

@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "demo": ("unmask.cli.demo:demo", "solve a word problem and compare three decoders"),
     "generate": ("unmask.cli.generate:generate", "answer a prompt, or fill the gaps of a text"),
     "replay": ("unmask.cli.replay:replay", "tell a recorded decode as a story, or against another decoder"),
+    "eval": ("unmask.cli.evaluate:evaluate", "accuracy, NFE and throughput of decoders on a task"),
     "models": ("unmask.cli.listing:models", "models by name, and whether they are on this machine"),
     "decoders": ("unmask.cli.listing:decoders", "decoders, their parameters and defaults"),
     "tasks": ("unmask.cli.listing:tasks", "tasks, what they ask and how they are scored"),

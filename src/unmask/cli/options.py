@@ -32,7 +32,9 @@ ScoreDtype = Annotated[str, Option(help="precision of confidence and entropy")]
 Json = Annotated[bool, Option("--json", help="print one JSON document")]
 
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", type(None): "none"}
+WORDS = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none", Any: "anything",
+}  # fmt: skip
 
 
 def parse_options(name: str, given: Sequence[str] | None, spec: Any = None) -> dict[str, Any]:
@@ -90,23 +92,24 @@ def read_options(path: Path) -> dict[str, Any]:
 
 def convert(decoder: str, option: str, value: Any, hint: Any) -> Any:
     """A value as text (from the command line) or as JSON (from a file), as the field's type."""
-    arms = typing.get_args(hint) if isinstance(hint, types.UnionType) or _is_union(hint) else (hint,)
+    arms = union_arms(hint)
     # The narrow types first: "none" is not a text where None is allowed, "4" is an int before it is a float.
     for arm in sorted(arms, key=_narrowness):
         accepted, result = _as(value, arm)
         if accepted:
             return result
-    wanted = " or ".join(describe_type(arm) for arm in arms)
     shown = value if isinstance(value, str) else json.dumps(value)
-    raise UserError(f"option {option} of {decoder} takes {wanted}, not {shown!r}")
+    raise UserError(f"option {option} of {decoder} takes {describe_hint(hint)}, not {shown!r}")
 
 
-def describe_type(hint: Any) -> str:
-    return WORDS.get(hint, getattr(hint, "__name__", str(hint)))
+def describe_hint(hint: Any) -> str:
+    return " or ".join(WORDS.get(arm, getattr(arm, "__name__", str(arm))) for arm in union_arms(hint))
 
 
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) is typing.Union
+def union_arms(hint: Any) -> tuple[Any, ...]:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return typing.get_args(hint)
+    return (hint,)
 
 
 def _narrowness(arm: Any) -> int:
@@ -165,12 +168,8 @@ def load_model(name: str, device: str | None, dtype: str | None, revision: str |
 
     local = models.locate(name)  # a misspelt name is an error before torch is imported
     screen = console(stderr=True)
-    if screen.is_terminal:
-        # No spinner for the hub: a download draws bars of its own.
-        waiting = screen.status(f"loading {name}") if local else contextlib.nullcontext(screen.print(f"loading {name}"))
-    else:
-        waiting = contextlib.nullcontext()
-    with waiting:
+    spins = screen.is_terminal and local  # a download from the hub draws bars of its own
+    with screen.status(f"loading {name}") if spins else contextlib.nullcontext():
         return models.load(name, revision=revision, device=check_device(device), dtype=dtype)
 
 
@@ -210,3 +209,9 @@ def warn(sentence: str) -> None:
 def print_json(document: Any) -> None:
     """Never NaN or Infinity, which are not JSON."""
     print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def parse_score_dtype(name: str) -> Any:
+    from unmask.models import parse_dtype
+
+    return parse_dtype(name)

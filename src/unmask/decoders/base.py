@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -135,6 +136,10 @@ class Decoder:
     summary: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            accepted, value = accepted_types(f), getattr(self, f.name)
+            fits = not accepted or (isinstance(value, accepted) and (type(value) is not bool or bool in accepted))
+            self.require(fits, f"{f.name} does not take {value!r}")
         self.check()
 
     def check(self) -> None:
@@ -199,12 +204,19 @@ class BlockDecoder(Decoder):
         return canvas.active_block(self.block_length or canvas.length)
 
 
+def accepted_types(field: dataclasses.Field) -> tuple[type, ...]:
+    """What an option's annotation admits; nothing for an annotation that is not made of plain types."""
+    kinds = {"int": numbers.Integral, "float": numbers.Real, "bool": bool, "str": str, "None": type(None)}
+    words = [word.strip() for word in getattr(field.type, "__name__", str(field.type)).split("|")]
+    return tuple(kinds[word] for word in words) if all(word in kinds for word in words) else ()
+
+
 def in_unit(value: float) -> bool:
-    return isinstance(value, int | float) and 0.0 <= value <= 1.0
+    return 0.0 <= value <= 1.0
 
 
 def finite(value: float) -> bool:
-    return isinstance(value, int | float) and not math.isnan(value)
+    return math.isfinite(value)
 
 
 def lowest_mapped(skip: float, layers: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unmask.decoders.base import BlockDecoder, Commit, Decoder, Lens, StepView, best, in_unit, verdicts
+from unmask.decoders.base import BlockDecoder, Commit, Decoder, Lens, StepView, best, finite, in_unit, verdicts
 from unmask.lens import StabilityRule
 
 FALLBACKS = ("affordable", "window")
@@ -45,7 +45,7 @@ class Candidacy(Decoder):
             self.require(low <= high, f"theta_c {low} exceeds theta_h {high}: lower theta_c")
         self.require(self.settings in ("model", "paper"), "settings must be model or paper")
         self.require(self.k_max >= 1, "k_max must be at least 1")
-        self.require(self.w is None or self.w >= 0, "w must be 0 or more")
+        self.require(self.w is None or (finite(self.w) and self.w >= 0), "w must be 0 or more")
         self.require(self.theta_s is None or not math.isnan(self.theta_s), "theta_s must be a number")
         self.require(self.first_layer is None or self.first_layer >= 1, "first_layer must be at least 1")
 

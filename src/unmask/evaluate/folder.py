@@ -21,8 +21,9 @@ CONFIG, SAMPLES, SUMMARY, LOCK = "config.json", "samples.jsonl", "summary.json",
 class RunFolder:
     """The sink. `identity` is the part of the configuration that must not change between two visits."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path, self.samples = path, path / SAMPLES
+        self.done: dict[str, bytearray] = {}  # decoder -> one flag per example
         self._lock: IO[str] | None = None
         self._out: IO[str] | None = None
         try:
@@ -31,15 +32,17 @@ class RunFolder:
             self._lock = take_lock(path)
             check_identity(path, identity)  # again: the holder of the lock may just have created it
             repair(self.samples)
-            if not (path / CONFIG).exists():
-                write_json(path / CONFIG, {"format": FORMAT, "version": VERSION, **identity, **about})
-            self._out = self.samples.open("a", encoding="utf-8")
-        except OSError as error:
+        except BaseException as error:
             self.close()
-            raise UserError(f"the run folder {path} cannot be written: {error.strerror or error}") from None
-        except BaseException:
-            self.close()
+            if isinstance(error, OSError):
+                raise UserError(f"the run folder {path} cannot be written: {error.strerror or error}") from None
             raise
+
+    def describe(self, config: Mapping[str, Any]) -> None:
+        """Write the configuration, unless an earlier visit did; from here on samples may follow."""
+        if not (self.path / CONFIG).exists():
+            write_json(self.path / CONFIG, {"format": FORMAT, "version": VERSION, **config})
+        self._out = self.samples.open("a", encoding="utf-8")
 
     def write(self, samples: Iterable[Mapping[str, Any]]) -> None:
         assert self._out is not None
@@ -47,8 +50,9 @@ class RunFolder:
         self._out.flush()
         os.fsync(self._out.fileno())
 
-    def finish(self, rows: list[dict[str, Any]]) -> None:
+    def finish(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         write_json(self.path / SUMMARY, rows)
+        return rows
 
     def close(self) -> None:
         for handle in (self._out, self._lock):
@@ -124,7 +128,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     """Finished samples in file order, each example of each decoder once; a torn last line is no sample."""
-    seen: set[tuple[str, int]] = set()
+    seen: dict[str, set[int]] = {}
     file = path / SAMPLES
     if not file.exists():
         return
@@ -135,9 +139,9 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
                 if handle.peek(1):  # type: ignore[attr-defined]  # (a BufferedReader has it)
                     raise UserError(f"{file}, line {number} is damaged: restore the file or delete that line")
                 return
-            key = (sample["decoder"], sample["index"])
-            if key not in seen:
-                seen.add(key)
+            known = seen.setdefault(sample["decoder"], set())
+            if sample["index"] not in known:
+                known.add(sample["index"])
                 yield sample
 
 

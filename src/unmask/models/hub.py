@@ -13,7 +13,7 @@ FILES = [
 
 
 def fetch(repo: str, revision: str | None = None) -> Path:
-    """The local snapshot of `repo`. A cached revision is used without asking the network."""
+    """The local snapshot of `repo`. A revision that is cached in full is used without asking the network."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -22,7 +22,9 @@ def fetch(repo: str, revision: str | None = None) -> Path:
     pinned = {known.repo: known.revision for known in KNOWN}
     revision = revision or pinned.get(repo)
     try:
-        return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES, local_files_only=True))
+        cached = Path(snapshot_download(repo, revision=revision, allow_patterns=FILES, local_files_only=True))
+        if complete(cached):
+            return cached
     except HFValidationError as error:
         raise UserError(f"{repo!r} is not a model name: {error}") from None
     except LocalEntryNotFoundError:
@@ -32,11 +34,21 @@ def fetch(repo: str, revision: str | None = None) -> Path:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES))
     except HfHubHTTPError as error:
         raise UserError(f"{repo}{at} could not be downloaded: {_first_line(error)}") from None
-    except (LocalEntryNotFoundError, OSError) as error:
+    except Exception as error:  # no route, a proxy, a certificate: each HTTP library has its own family of errors
         raise UserError(
             f"{repo}{at} is not cached and the hub cannot be reached: connect once, or give a local folder "
             f"({_first_line(error)})"
         ) from None
+
+
+def complete(snapshot: Path) -> bool:
+    """An interrupted download leaves a snapshot that lacks shards."""
+    from unmask.models.checkpoint import weight_files
+
+    try:
+        return (snapshot / "config.json").exists() and bool(weight_files(snapshot))
+    except UserError:
+        return False
 
 
 def _first_line(error: Exception) -> str:

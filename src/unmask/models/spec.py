@@ -8,6 +8,7 @@ model's name.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,7 @@ LLADA = Family(
     chat_template=(
         "{% for m in messages %}{{ bos_token if loop.first else '' }}<|start_header_id|>{{ m['role'] }}"
         "<|end_header_id|>\n\n{{ m['content'] | trim }}<|eot_id|>{% endfor %}"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+        "<|start_header_id|>assistant<|end_header_id|>{{ '\n\n' }}"  # quoted: a template loses its last line end
     ),
     context_cap=None,
     default_decoder="llada-default",
@@ -227,11 +228,18 @@ def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own:
             value = dims["heads"]  # absent or null means one KV head per query head
         if value is None and name == "pad_id":
             value = dims["eos_id"]
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise UserError(f"{path}: {key} must be a number, found {value!r}")
-        dims[name] = value if name in ("norm_eps", "rope_theta") else int(value)
-    if dims["width"] % dims["heads"] or dims["heads"] % dims["kv_heads"] or dims["layers"] < 1:
-        raise UserError(f"{path}: width, heads and KV heads do not divide each other, or there are no layers")
+        whole = name not in ("norm_eps", "rope_theta")
+        numeric = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not numeric or (whole and not float(value).is_integer()):
+            raise UserError(f"{path}: {key} must be a {'whole ' if whole else ''}number, found {value!r}")
+        if value < 0 or (value == 0 and not name.endswith(("_id", "_eps"))):
+            raise UserError(f"{path}: {key} must be positive, found {value!r}")
+        dims[name] = int(value) if whole else value
+    if dims["width"] % (2 * dims["heads"]) or dims["heads"] % dims["kv_heads"]:
+        raise UserError(
+            f"{path}: {dims['heads']} heads do not divide a width of {dims['width']} into heads of an even size, "
+            f"or {dims['kv_heads']} KV heads do not divide the heads"
+        )
     if family.context_cap:
         dims["context"] = min(dims["context"], family.context_cap)
     return ModelSpec(

@@ -72,7 +72,7 @@ class Tokenizer:
         try:
             template = environment.from_string(self.chat_template)
             return template.render(messages=list(messages), add_generation_prompt=True, **self.special)
-        except TemplateError as error:
+        except Exception as error:  # a template is foreign code: whatever it raises is its failure
             raise UserError(f"the chat template could not be rendered: {error}") from None
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:

@@ -9,6 +9,10 @@ from .base import Example, Score, Task
 
 _TASKS = {
     "functions": "unmask.tasks.functions:Functions",
+    "gsm8k": "unmask.tasks.gsm8k:GSM8K",
+    "humaneval": "unmask.tasks.humaneval:HumanEval",
+    "math500": "unmask.tasks.math500:Math500",
+    "mbpp": "unmask.tasks.mbpp:MBPP",
     "wordproblems": "unmask.tasks.wordproblems:WordProblems",
 }
 

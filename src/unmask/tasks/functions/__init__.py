@@ -11,19 +11,19 @@ from ... import sandbox
 from ..base import Example, Score
 from ..pieces import PROMPT_LIMIT, RESPONSE_LIMIT, pieces
 from ..splits import bucket, stream
-from . import compound, ints, lists, sequences, texts
+from . import chars, compound, conditions, filters, loops, pairs, searches, sequences, texts
 from .names import function_name, parameters, variables
 from .program import Program, expand, pick
 
 FAMILIES = (
-    *(lists.count_if, lists.sum_if, lists.sum_map_if, lists.filtered, lists.mapped_if, lists.mapped),
-    *(lists.extreme_if, lists.any_all, lists.first_last, lists.replaced, lists.positions, lists.until),
-    *(sequences.part, sequences.alternate, sequences.ranked, sequences.neighbors, sequences.running),
-    *(sequences.distinct, sequences.two_lists, sequences.membership),
-    *(texts.count_chars, texts.filter_chars, texts.change_chars, texts.slice_text, texts.wrap_text),
-    *(texts.index_chars, texts.digit_text, texts.words_if),
-    *(ints.two_way, ints.three_way, ints.clamp, ints.range_sum, ints.digits, ints.divisors, ints.growth),
-    *(ints.two_numbers, ints.fizz),
+    *(filters.count_if, filters.sum_if, filters.sum_map_if, filters.filtered, filters.mapped_if, filters.mapped),
+    *(searches.extreme_if, searches.any_all, searches.first_last, searches.replaced, searches.positions),
+    *(searches.until, sequences.part, sequences.alternate, sequences.ranked, sequences.running),
+    *(pairs.neighbors, pairs.distinct, pairs.two_lists, pairs.membership),
+    *(chars.count_chars, chars.filter_chars, chars.change_chars, chars.index_chars, chars.digit_text),
+    *(texts.slice_text, texts.wrap_text, texts.words_if),
+    *(conditions.two_way, conditions.three_way, conditions.clamp, conditions.two_numbers),
+    *(loops.range_sum, loops.digits, loops.divisors, loops.growth, loops.fizz),
     *(compound.balance, compound.graded, compound.chained),
 )
 LEADS = (
@@ -40,7 +40,7 @@ SHOWN, HELD_OUT = 2, 6
 DOUBLE_QUOTES = 0.3
 WORDINGS = 64  # tries to word one program so that its text belongs to the split
 _FENCE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"'[^'\n]*'")
+_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 def generate(rng: Random, split: str = "train") -> Example:
@@ -81,7 +81,9 @@ def _word(rng: Random, program: Program) -> Example | None:
     return Example("", prompt, response, response, meta)
 
 
-def _calls(rng: Random, program: Program, count: int, sizes: tuple[int, ...], used: set[str]) -> list[tuple[str, Any]]:
+def _calls(
+    rng: Random, program: Program, count: int, sizes: tuple[int, ...], used: set[str]
+) -> list[tuple[str, Any]]:
     """Up to `count` different calls as (arguments in source form, result), not all with the same result."""
     calls: dict[str, Any] = {}
     for attempt in range(4 * count):

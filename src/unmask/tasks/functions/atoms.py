@@ -64,7 +64,9 @@ def _divisible(k: int) -> Predicate:
     if k == 2:
         phrases += ["even"] * 5
     code = [f"{{x}} % {k} == 0"] * 3 + [f"not {{x}} % {k}"]
-    return Predicate(f"%{k}", phrases, code, [f"{{x}} % {k} != 0"] * 2 + [f"{{x}} % {k}"], lambda x: x % k == 0, 2 * k)
+    return Predicate(
+        f"%{k}", phrases, code, [f"{{x}} % {k} != 0"] * 2 + [f"{{x}} % {k}"], lambda x: x % k == 0, 2 * k
+    )
 
 
 def _indivisible(k: int) -> Predicate:
@@ -102,7 +104,13 @@ def _both(one: Predicate, other: Predicate) -> Predicate:
     negated = [f"not ({p} and {q})" for p in one.code[:1] for q in other.code[:1]]
     signature = f"{one.signature}&{other.signature}"
     return Predicate(
-        signature, phrases, code, negated, lambda x: one.test(x) and other.test(x), other.near, one.parts + other.parts
+        signature,
+        phrases,
+        code,
+        negated,
+        lambda x: one.test(x) and other.test(x),
+        other.near,
+        one.parts + other.parts,
     )
 
 
@@ -177,7 +185,9 @@ def characters(rng: Random) -> Chars:
     if kind == 0:
         return _member("aeiou", ["vowels", "vowels (any of aeiou)", "lowercase vowels"])
     if kind == 1:
-        return Chars("digit", ["digits", "decimal digits"], ["{x}.isdigit()"], ["not {x}.isdigit()"], str.isdigit, "0379")
+        return Chars(
+            "digit", ["digits", "decimal digits"], ["{x}.isdigit()"], ["not {x}.isdigit()"], str.isdigit, "0379"
+        )
     if kind == 2:
         phrases = ["uppercase letters", "capital letters", "letters in upper case"]
         return Chars("upper", phrases, ["{x}.isupper()"], ["not {x}.isupper()"], str.isupper, "ABKQZ")
@@ -186,7 +196,9 @@ def characters(rng: Random) -> Chars:
         return Chars("lower", phrases, ["{x}.islower()"], ["not {x}.islower()"], str.islower, "bdgxy")
     letters = "".join(sorted(rng.sample(LETTERS, 1 if kind == 4 else between(rng, 2, 3))))
     if len(letters) > 1:
-        return _member(letters, [f"characters found in '{letters}'", f"characters from '{letters}'", f"any of '{letters}'"])
+        return _member(
+            letters, [f"characters found in '{letters}'", f"characters from '{letters}'", f"any of '{letters}'"]
+        )
     c = letters
     phrases = [f"characters equal to '{c}'", f"letters '{c}'", f"occurrences of '{c}'"]
     return Chars(f"={c}", phrases, [f"{{x}} == '{c}'"], [f"{{x}} != '{c}'"], lambda x: x == c, c)
@@ -197,5 +209,10 @@ LETTERS = "abcdeghiklmnoprstuvz"
 
 def _member(letters: str, phrases: list[str]) -> Chars:
     return Chars(
-        f"in {letters}", phrases, [f"{{x}} in '{letters}'"], [f"{{x}} not in '{letters}'"], lambda x: x in letters, letters
+        f"in {letters}",
+        phrases,
+        [f"{{x}} in '{letters}'"],
+        [f"{{x}} not in '{letters}'"],
+        lambda x: x in letters,
+        letters,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from .atoms import bound, divisibility, mapping, predicate
-from .lists import LIST
-from .program import Program, numbers, pick
+from .program import FINISH, Program, numbers, pick
+from .searches import LIST
 
 
 def balance(rng: Random) -> Program:
@@ -33,8 +33,14 @@ def balance(rng: Random) -> Program:
             f"what is left of {what} of numbers in {{a}} that are <p> when you subtract {what} of those that are <q>",
         ),
         (
-            f"{{r}} = 0\nfor {{x}} in {{a}}:\n    if <P>:\n        {{r}} += {step}\n    if <Q>:\n        {{r}} -= {step}\nreturn {{r}}",
-            f"{{t}} = sum({each} for {{x}} in {{a}} if <P>)\n{{r}} = sum({each} for {{x}} in {{a}} if <Q>)\nreturn {{t}} - {{r}}",
+            (
+                f"{{r}} = 0\nfor {{x}} in {{a}}:\n    if <P>:\n        {{r}} += {step}\n"
+                f"    if <Q>:\n        {{r}} -= {step}\nreturn {{r}}"
+            ),
+            (
+                f"{{t}} = sum({each} for {{x}} in {{a}} if <P>)\n"
+                f"{{r}} = sum({each} for {{x}} in {{a}} if <Q>)\nreturn {{t}} - {{r}}"
+            ),
             f"return sum({each} for {{x}} in {{a}} if <P>) - sum({each} for {{x}} in {{a}} if <Q>)",
         ),
         run,
@@ -63,8 +69,14 @@ def graded(rng: Random) -> Program:
             f"{what} the numbers in the list {{a}}, each <m> when it is <p>, otherwise <k>",
         ),
         (
-            f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <P>:\n        {one}\n    else:\n        {other}\nreturn {{r}}",
-            f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <N>:\n        {other}\n    else:\n        {one}\nreturn {{r}}",
+            (
+                f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <P>:\n"
+                f"        {one}\n    else:\n        {other}\nreturn {{r}}"
+            ),
+            (
+                f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <N>:\n"
+                f"        {other}\n    else:\n        {one}\nreturn {{r}}"
+            ),
             "return " + wrap.format("<E> if <P> else <F> for {x} in {a}"),
             f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    {add % '<E> if <P> else <F>'}\nreturn {{r}}",
         ),
@@ -81,24 +93,20 @@ def chained(rng: Random) -> Program:
     p, m = predicate(rng, composed=False), mapping(rng)
     if rng.random() < 0.5:
         q = bound(rng, 1, 4)
-        what, code, measure = "how many there are", "len({r})", len
+        noun, code, measure = "length", "len({r})", FINISH["count"]
     else:
         q = bound(rng, 10, 60)
-        what, code, measure = "their sum", "sum({r})", sum
+        noun, code, measure = "sum", "sum({r})", FINISH["sum"]
     condition = [c.replace("{x}", code) for c in q.code[:1]]
     return Program(
-        f"chained {p.signature} {m.signature} {what} {q.signature}",
+        f"chained {p.signature} {m.signature} {noun} {q.signature}",
         LIST,
         (
-            f"a list of the numbers in {{a}} that are <p>, each <m>, or [] if {what} is not <q>".replace(
-                "how many there are is", "their count is"
-            ),
-            f"the numbers in {{a}} that are <p>, each <m>, as a list if {what} is <q>, else []".replace(
-                "how many there are is", "their count is"
-            ),
-            f"[] unless the numbers in {{a}} that are <p>, each <m>, have a {_noun(measure)} that is <q>, else a list of them",
-            f"a list with each number in {{a}} that is <p> <m>, but [] unless its {_noun(measure)} is <q>",
-            f"a new list of the values in {{a}} that are <p>, each <m>, if its {_noun(measure)} is <q>, and else []",
+            f"a list of the numbers in {{a}} that are <p>, each <m>, or [] unless its {noun} is <q>",
+            f"the numbers in {{a}} that are <p>, each <m>, as a list if its {noun} is <q>, else []",
+            f"[] unless the numbers in {{a}} that are <p>, each <m>, have a {noun} that is <q>, else a list of them",
+            f"a list with each number in {{a}} that is <p>, after it is <m>, but [] unless its {noun} is <q>",
+            f"a new list of the values in {{a}} that are <p>, each <m>, if its {noun} is <q>, and else []",
         ),
         (
             "{r} = [<E> for {x} in {a} if <P>]\nif <C>:\n    return {r}\nreturn []",
@@ -111,7 +119,3 @@ def chained(rng: Random) -> Program:
         result="list",
         steps=4,
     )
-
-
-def _noun(measure: object) -> str:
-    return "length" if measure is len else "sum"

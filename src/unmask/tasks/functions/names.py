@@ -10,9 +10,11 @@ from .program import Program, pick
 # A function's name is two or three of these; it hints at the purpose at most.
 VERBS = "get find make pick keep check take build show read solve apply change split run do".split()
 # What a descriptive name begins with, by the first word of the signature.
-HINTS = {"count": "count", "sum": "sum", "list": "list", "drop": "keep", "max": "max", "min": "min", "first": "first", "last": "last",
-         "change": "change", "any": "any", "all": "all", "digits": "digits", "words": "words", "index": "find",
-         "range": "range", "clamp": "limit", "running": "running", "divisors": "divisors"}  # fmt: skip
+HINTS = {
+    name: name
+    for name in "count sum list max min first last change any all digits words range running divisors".split()
+}
+HINTS |= {"drop": "keep", "index": "find", "clamp": "limit"}
 NOUNS = (
     "numbers values items data parts result total list text words letters digits big small even odd first last "
     "top low high new blue red green river stone cloud task step part case one two three".split()
@@ -40,8 +42,10 @@ ITEMS = {"number": "x n v num item".split(), "char": "c ch x letter".split(), "w
 def function_name(rng: Random, signature: str) -> str:
     """A name that hints at what the function does in about a third of the cases, and is neutral otherwise."""
     verb = HINTS.get(signature.split()[0]) if rng.random() < 0.4 else None
-    name = f"{verb or pick(rng, VERBS)}_{pick(rng, NOUNS)}"
-    return f"{name}_{pick(rng, NOUNS)}" if rng.random() < 0.3 else name
+    words = [verb or pick(rng, VERBS), pick(rng, NOUNS)]
+    if rng.random() < 0.3:
+        words.append(pick(rng, NOUNS))
+    return "_".join(dict.fromkeys(words)) if words[0] != words[1] else f"{words[0]}_all"
 
 
 def _unused(rng: Random, options: Sequence[str], used: set[str]) -> str:

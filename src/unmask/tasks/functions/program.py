@@ -17,6 +17,10 @@ _OPTION = re.compile(r"<(\w+)>")
 Draw = Callable[[Random, int], tuple[Any, ...]]
 
 
+# How a list of results is finished off, by name.
+FINISH: dict[str, Callable[[Any], Any]] = {"count": len, "sum": sum, "list": list, "max": max, "min": min}
+
+
 class Program(NamedTuple):
     """One underlying program with its constants."""
 
@@ -81,3 +85,8 @@ def integer(near: int, spread: int = 12, low: int = 0) -> Draw:
         return (max(low, between(rng, near - reach, near + reach)),)
 
     return draw
+
+
+def filled(near: int, least: int = 1) -> Draw:
+    """Lists of at least `least` numbers."""
+    return lambda rng, size: (number_list(rng, max(size, least), near),)

@@ -6,6 +6,7 @@ A family decides what happens and with which numbers; `facts` and `steps` decide
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from . import lexicon
 from .story import DeadEnd, Story, Value
@@ -58,7 +59,7 @@ def _event(s: Story, have: Value) -> Value:
     chance = s.rng.random()
     if chance < 0.12:
         k = s.given(s.pick((2, 2, 3)))
-        words = {"twice": lexicon.TIMES[k.number], "doubles": lexicon.GROWTH[k.number]}
+        words: dict[str, Any] = {"twice": lexicon.TIMES[k.number], "doubles": lexicon.GROWTH[k.number]}
         s.tell("grow", **words)
         return s.compute("grow", have, "x", k, **words)
     if chance < 0.22:
@@ -113,7 +114,7 @@ def relation(s: Story, n: int) -> None:
         if n == 3:
             _compare(s, (second, b), (third, c))
             return
-        total = s.compute("total", first, "+", second)
+        total = s.compute("total_two", first, "+", second)
         total = s.compute("add_third", total, "+", third)
         s.ask("ask_all")
     s.section = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import lexicon
 from .families import Family, _below, _boxes, _friends, _goods, inventory, pair, pool, relation
 from .story import DeadEnd, Story, Value
@@ -99,7 +101,7 @@ def stock(s: Story, n: int) -> None:
         s.ask("ask_shelf")
 
 
-def _crates(s: Story, kind: str, words: dict[str, str]) -> Value:
+def _crates(s: Story, kind: str, words: dict[str, Any]) -> Value:
     a, b = s.factors()
     count, each = s.given(a), s.given(b)
     s.tell(kind, n=count, m=each, **words)

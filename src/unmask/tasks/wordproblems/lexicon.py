@@ -34,8 +34,7 @@ BOXES = [
 FRIENDS = [
     tuple(pair.split("/"))
     for pair in (
-        "friend/friends child/children student/students cousin/cousins neighbor/neighbors player/players "
-        "guest/guests"
+        "friend/friends child/children student/students cousin/cousins neighbor/neighbors player/players guest/guests"
     ).split()
 ]
 SHELVES = [tuple(pair.split("/")) for pair in "shelf/shelves table/tables room/rooms truck/trucks".split()]

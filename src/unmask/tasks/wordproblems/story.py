@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from . import facts, facts_world, lexicon, steps
+from . import facts, facts_money, facts_world, lexicon, steps, steps_world
 
 T = TypeVar("T")
 FACTS: dict[str, tuple[str, ...]] = {
     **facts.INVENTORY,
     **facts.PEOPLE,
-    **facts_world.MONEY,
+    **facts_money.MONEY,
     **facts_world.THINGS,
 }
+STEPS: dict[str, tuple[str, ...]] = {**steps.PEOPLE, **steps_world.MONEY, **steps_world.THINGS}
 
 LARGEST_GIVEN = 999
 LARGEST = 9999
@@ -79,7 +80,7 @@ class Story:
         self.slots: dict[str, Any] = {}
         self.facts: list[tuple[int, int, str, dict[str, Any]]] = []  # section, track, kind, slots
         self.steps: list[Step] = []
-        self.asked = ""
+        self.asked: tuple[str, dict[str, str]] = ("", {})
         self.section = 0
         self.names_only = False  # several people act: pronouns would be ambiguous
         self._topic = "numbers"
@@ -156,9 +157,8 @@ class Story:
         self.steps.append(Step(kind, left, op, right, result, _texts(slots)))
         return result
 
-    def ask(self, kind: str, **slots: Any) -> None:
-        self.asked = kind
-        self.slots.update(slots)
+    def ask(self, kind: str, **slots: str) -> None:
+        self.asked = (kind, slots)
 
     @property
     def answer(self) -> Value:
@@ -198,7 +198,7 @@ class Story:
             self._distract(sentences, used)
         if rng.random() < OPENING:
             sentences.insert(0, self._say(facts.OPENINGS, used, {"topic": self._topic}, False))
-        sentences.append(self._say(FACTS[self.asked], used, {}, False))
+        sentences.append(self._say(FACTS[self.asked[0]], used, self.asked[1], False))
         if rng.random() < CLOSING:
             sentences.append(pick(rng, facts.CLOSINGS))
         return " ".join(sentences)
@@ -225,7 +225,7 @@ class Story:
         return told
 
     def _distract(self, sentences: list[str], used: set[str]) -> None:
-        """Add a fact with a number that the answer does not need, where it cannot be mistaken for one that it does."""
+        """Add a fact with a number that the answer does not need, where it cannot be mistaken for another."""
         rng = self.rng
         slots: dict[str, Any] = {"n": 6 + int(rng.random() * 60), "place": pick(rng, lexicon.PLACES)}
         if "items" in self.slots and self.people and rng.random() < 0.4:
@@ -244,7 +244,7 @@ class Story:
         for step in self._ordered():
             slots = {**step.slots, "a": step.left.text, "b": step.right.text, "c": step.result.text}
             slots["eq"] = self._equation(step)
-            lines.append(self._say(steps.STEPS[step.kind], used, slots, named))
+            lines.append(self._say(STEPS[step.kind], used, slots, named))
             named = False
         answer = self.answer
         if rng.random() < TRACE_CLOSING:

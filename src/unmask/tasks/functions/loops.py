@@ -1,4 +1,4 @@
-"""Families of programs on whole numbers: conditions, loops over a range, digits."""
+"""Families of programs that loop: over a range, over digits or divisors, or until a limit."""
 
 from __future__ import annotations
 
@@ -6,131 +6,10 @@ from random import Random
 from typing import Any
 
 from .atoms import bound, divisibility, mapping, predicate
-from .lists import _parts
+from .conditions import INT
 from .names import LABELS
-from .program import Program, between, integer, pick
-
-INT = ("int",)
-
-
-def two_way(rng: Random) -> Program:
-    """One condition, two results: labels or arithmetic."""
-    p = predicate(rng)
-    if rng.random() < 0.45:
-        yes, no = rng.sample(LABELS, 2)
-        said, other = f"'{yes}'", f"'{no}'"
-        codes, others = [said], [other]
-        value: Any = lambda n: yes if p.test(n) else no  # noqa: E731
-        sig = f"{yes} {no}"
-    else:
-        m, k = mapping(rng), mapping(rng)
-        said, other = f"{{a}} <m>", f"{{a}} <k>"
-        codes, others = [c.replace("{x}", "{a}") for c in m.code], [c.replace("{x}", "{a}") for c in k.code]
-        value = lambda n: m.apply(n) if p.test(n) else k.apply(n)  # noqa: E731
-        sig = f"{m.signature} {k.signature}"
-    options = {
-        "p": p.phrases,
-        "P": [c.replace("{x}", "{a}") for c in p.code],
-        "N": [c.replace("{x}", "{a}") for c in p.negated],
-        "E": codes,
-        "F": others,
-    }
-    if sig[0] not in "abcdefghijklmnopqrstuvwxyz" or "{a}" in said:
-        options |= {"m": m.phrases, "k": k.phrases}
-    return Program(
-        f"if {p.signature} {sig}",
-        INT,
-        (
-            f"{said} if {{a}} is <p> and {other} otherwise",
-            f"{said} when {{a}} is <p>, else {other}",
-            f"{other}, unless {{a}} is <p>: then {said}",
-            f"{said} for {{a}} that is <p>, and {other} for any other {{a}}",
-            f"{said} if the number {{a}} is <p>, or {other} if it is not",
-        ),
-        (
-            "if <P>:\n    return <E>\nreturn <F>",
-            "if <P>:\n    return <E>\nelse:\n    return <F>",
-            "return <E> if <P> else <F>",
-            "if <N>:\n    return <F>\nreturn <E>",
-            "{r} = <F>\nif <P>:\n    {r} = <E>\nreturn {r}",
-        ),
-        value,
-        integer(p.near, low=-9),
-        options,
-        steps=2 + p.parts,
-    )
-
-
-def three_way(rng: Random) -> Program:
-    """Two thresholds, three results."""
-    low = between(rng, 0, 30)
-    high = low + between(rng, 3, 40)
-    if rng.random() < 0.6:
-        results: list[Any] = rng.sample(LABELS, 3)
-        x, y, z = (f"'{r}'" for r in results)
-    else:
-        results = rng.sample(range(-1, 20), 3)
-        x, y, z = map(str, results)
-    return Program(
-        f"three {low} {high} {x} {y} {z}",
-        INT,
-        (
-            f"{x} if {{a}} is below {low}, {y} if it is below {high}, and {z} otherwise",
-            f"{x} for {{a}} under {low}, {y} for {{a}} from {low} to {high - 1}, and {z} from {high} on",
-            f"{z} if {{a}} is at least {high}, {y} if it is at least {low}, and {x} otherwise",
-            f"{x} when {{a}} is less than {low}, {z} when it is {high} or more, and {y} in between",
-            f"{y} if {{a}} is at least {low} but less than {high}, {x} if it is less, and {z} if it is more",
-        ),
-        (
-            f"if {{a}} < {low}:\n    return {x}\nif {{a}} < {high}:\n    return {y}\nreturn {z}",
-            f"if {{a}} < {low}:\n    return {x}\nelif {{a}} < {high}:\n    return {y}\nelse:\n    return {z}",
-            f"if {{a}} >= {high}:\n    return {z}\nif {{a}} >= {low}:\n    return {y}\nreturn {x}",
-            f"if {{a}} >= {high}:\n    return {z}\nelif {{a}} >= {low}:\n    return {y}\nreturn {x}",
-        ),
-        lambda n: results[0] if n < low else results[1] if n < high else results[2],
-        integer((low + high) // 2, (high - low) // 2 + 6, -9),
-        steps=3,
-    )
-
-
-def clamp(rng: Random) -> Program:
-    """A number changed, then kept within bounds."""
-    m, low = mapping(rng), between(rng, 0, 20)
-    high, kind = low + between(rng, 5, 60), pick(rng, ("both", "low", "high"))
-    word = {
-        "both": (f"but at least {low} and at most {high}", f"kept between {low} and {high}"),
-        "low": (f"but never below {low}", f"but at least {low}"),
-        "high": (f"but never above {high}", f"but at most {high}"),
-    }[kind]
-    code = {"both": f"max({low}, min({high}, <E>))", "low": f"max({low}, <E>)", "high": f"min({high}, <E>)"}[kind]
-    check = f"if {{r}} < {low}:\n    return {low}\n" if kind != "high" else ""
-    check += f"if {{r}} > {high}:\n    return {high}\n" if kind != "low" else ""
-
-    def run(n: int) -> int:
-        value = m.apply(n)
-        value = max(low, value) if kind != "high" else value
-        return min(high, value) if kind != "low" else value
-
-    return Program(
-        f"clamp {kind} {low if kind != 'high' else ''} {high if kind != 'low' else ''} {m.signature}",
-        INT,
-        (
-            "{a} <m>, <w>",
-            "the number {a} <m>, <w>",
-            "the result of {a} <m>, <w>",
-            "what {a} <m> gives, <w>",
-            "the value of {a} <m>, <w>",
-        ),
-        (
-            f"return {code}",
-            f"{{r}} = <E>\n{check}return {{r}}",
-            f"{{r}} = {code}\nreturn {{r}}",
-        ),
-        run,
-        integer(12, 20, -9),
-        {"m": m.phrases, "E": [c.replace("{x}", "{a}") for c in m.code], "w": word},
-        steps=3,
-    )
+from .program import FINISH, Program, between, integer, pick
+from .searches import parts
 
 
 def range_sum(rng: Random) -> Program:
@@ -176,7 +55,7 @@ def range_sum(rng: Random) -> Program:
         ),
         run,
         integer(9, 8, 1),
-        {**_parts(p, m), "t": to},
+        {**parts(p, m), "t": to},
         result="list" if final == "list" else "number",
         steps=3 + bool(m),
     )
@@ -191,7 +70,6 @@ def digits(rng: Random) -> Program:
     verb = "are" if final == "count" else "that are"
     wrap = {"sum": "sum({})", "count": "len([{}])", "list": "[{}]"}[final]
     init, update = {"sum": ("0", "{r} += {x}"), "count": ("0", "{r} += 1"), "list": ("[]", "{r}.append({x})")}[final]
-    finish: Any = {"sum": sum, "count": len, "list": list}[final]
     bodies = [
         f"{{r}} = [int({{y}}) for {{y}} in str({{a}})]\nreturn {wrap.format('{x} for {x} in {r} if <P>')}",
         f"{{r}} = {init}\nfor {{x}} in map(int, str({{a}})):\n    if <P>:\n        {update}\nreturn {{r}}",
@@ -199,7 +77,8 @@ def digits(rng: Random) -> Program:
     ]
     if final != "list":
         bodies.append(
-            f"{{r}} = {init}\nwhile {{a}} > 0:\n    {{x}} = {{a}} % 10\n    if <P>:\n        {update}\n    {{a}} //= 10\nreturn {{r}}"
+            f"{{r}} = {init}\nwhile {{a}} > 0:\n    {{x}} = {{a}} % 10\n"
+            f"    if <P>:\n        {update}\n    {{a}} //= 10\nreturn {{r}}"
         )
     return Program(
         f"digits {final} {p.signature}",
@@ -212,9 +91,9 @@ def digits(rng: Random) -> Program:
             f"{what} in {{a}} {verb} <p>",
         ),
         bodies,
-        lambda n: finish([x for x in map(int, str(n)) if p.test(x)]),
+        lambda n: FINISH[final]([x for x in map(int, str(n)) if p.test(x)]),
         _long_number,
-        _parts(p),
+        parts(p),
         result="list" if final == "list" else "number",
         steps=2 + p.parts,
     )
@@ -230,7 +109,6 @@ def divisors(rng: Random) -> Program:
     verb = "are" if final == "count" else "that are"
     wrap = {"sum": "sum({})", "count": "len([{}])", "list": "[{}]"}[final]
     init, update = {"sum": ("0", "{r} += {x}"), "count": ("0", "{r} += 1"), "list": ("[]", "{r}.append({x})")}[final]
-    finish: Any = {"sum": sum, "count": len, "list": list}[final]
     return Program(
         f"divisors {final} {p.signature}",
         INT,
@@ -245,12 +123,18 @@ def divisors(rng: Random) -> Program:
         ),
         (
             f"return {wrap.format('{x} for {x} in range(1, {a} + 1) if {a} % {x} == 0 and <P>')}",
-            f"{{r}} = {init}\nfor {{x}} in range(1, {{a}} + 1):\n    if {{a}} % {{x}} == 0 and <P>:\n        {update}\nreturn {{r}}",
-            f"{{r}} = [{{x}} for {{x}} in range(1, {{a}} + 1) if {{a}} % {{x}} == 0]\nreturn {wrap.format('{x} for {x} in {r} if <P>')}",
+            (
+                f"{{r}} = {init}\nfor {{x}} in range(1, {{a}} + 1):\n"
+                f"    if {{a}} % {{x}} == 0 and <P>:\n        {update}\nreturn {{r}}"
+            ),
+            (
+                f"{{r}} = [{{x}} for {{x}} in range(1, {{a}} + 1) if {{a}} % {{x}} == 0]\n"
+                f"return {wrap.format('{x} for {x} in {r} if <P>')}"
+            ),
         ),
-        lambda n: finish([x for x in range(1, n + 1) if n % x == 0 and p.test(x)]),
+        lambda n: FINISH[final]([x for x in range(1, n + 1) if n % x == 0 and p.test(x)]),
         lambda rng, size: (pick(rng, (6, 8, 10, 12, 15, 16, 18, 20, 24, 28, 30, 36, 42, 48, 60, 13, 21, 35)),),
-        _parts(p),
+        parts(p),
         result="list",
         steps=3,
     )
@@ -322,51 +206,6 @@ def growth(rng: Random) -> Program:
     )
 
 
-def two_numbers(rng: Random) -> Program:
-    """Two numbers compared, then combined one way or the other."""
-    j, k, c = between(rng, 2, 9), between(rng, 2, 9), between(rng, 1, 12)
-    op, word, test = pick(
-        rng,
-        (
-            (f"{{a}} > {{b}} + {c}", f"{{a}} is more than {c} above {{b}}", lambda x, y: x > y + c),
-            (f"{{a}} + {{b}} > {c}", f"{{a}} and {{b}} add up to more than {c}", lambda x, y: x + y > c),
-            (f"{{a}} * {{b}} > {c}", f"{{a}} times {{b}} is more than {c}", lambda x, y: x * y > c),
-            (f"{{a}} % {j} == {{b}} % {j}", f"{{a}} and {{b}} are equal modulo {j}", lambda x, y: x % j == y % j),
-            (f"abs({{a}} - {{b}}) < {k}", f"{{a}} and {{b}} are less than {k} apart", lambda x, y: abs(x - y) < k),
-        ),
-    )
-    ways = [
-        (f"{j} times {{a}} plus {{b}}", f"{j} * {{a}} + {{b}}", lambda x, y: j * x + y),
-        (f"{{a}} minus {k} times {{b}}", f"{{a}} - {k} * {{b}}", lambda x, y: x - k * y),
-        ("{a} times {b}", "{a} * {b}", lambda x, y: x * y),
-        (f"the sum of {{a}} and {{b}} plus {c}", f"{{a}} + {{b}} + {c}", lambda x, y: x + y + c),
-        (f"{{b}} minus {{a}} plus {k}", f"{{b}} - {{a}} + {k}", lambda x, y: y - x + k),
-        ("the larger of {a} and {b}", "max({a}, {b})", max),
-        ("the smaller of {a} and {b}", "min({a}, {b})", min),
-    ]
-    (said, code, f), (other, other_code, g) = rng.sample(ways, 2)
-    return Program(
-        f"two {op} {code} {other_code}",
-        ("int", "int"),
-        (
-            f"{said} if {word}, and {other} otherwise",
-            f"{said} when {word}, else {other}",
-            f"{other}, unless {word}: then {said}",
-            f"{said} in case {word}, or else {other}",
-            f"{said} if {word}, or {other} if not",
-        ),
-        (
-            f"if {op}:\n    return {code}\nreturn {other_code}",
-            f"if {op}:\n    return {code}\nelse:\n    return {other_code}",
-            f"return {code} if {op} else {other_code}",
-            f"{{r}} = {other_code}\nif {op}:\n    {{r}} = {code}\nreturn {{r}}",
-        ),
-        lambda x, y: f(x, y) if test(x, y) else g(x, y),
-        lambda rng, size: (between(rng, -3, 15), between(rng, 0, 12)),
-        steps=4,
-    )
-
-
 def fizz(rng: Random) -> Program:
     """A list over a range in which multiples become a word."""
     j, start = between(rng, 2, 9), pick(rng, (0, 1))
@@ -391,12 +230,15 @@ def fizz(rng: Random) -> Program:
         ),
         (
             f"return ['{word}' if <P> else {kept} for {{x}} in {ranged}]",
-            f"{{r}} = []\nfor {{x}} in {ranged}:\n    if <P>:\n        {{r}}.append('{word}')\n    else:\n        {{r}}.append({kept})\nreturn {{r}}",
+            (
+                f"{{r}} = []\nfor {{x}} in {ranged}:\n    if <P>:\n        {{r}}.append('{word}')\n"
+                f"    else:\n        {{r}}.append({kept})\nreturn {{r}}"
+            ),
             f"{{r}} = []\nfor {{x}} in {ranged}:\n    {{r}}.append('{word}' if <P> else {kept})\nreturn {{r}}",
         ),
         lambda n: [word if p.test(x) else x * (k or 1) for x in range(start, n + start)],
         lambda rng, size: (between(rng, 1, 3) if size < 5 else between(rng, 0, 12),),
-        _parts(p),
+        parts(p),
         result="list",
         steps=3,
     )

@@ -1,4 +1,4 @@
-"""Families of programs on lists of numbers."""
+"""Families of programs that look for something in a list of numbers."""
 
 from __future__ import annotations
 
@@ -7,207 +7,16 @@ from random import Random
 from typing import Any
 
 from .atoms import Map, Predicate, bound, mapping, predicate
-from .program import Program, between, number_list, numbers, pick
+from .program import FINISH, Program, between, number_list, numbers, pick
 
 LIST = ("list",)
 
 
-def _parts(p: Predicate, m: Map | None = None) -> dict[str, Any]:
+def parts(p: Predicate, m: Map | None = None) -> dict[str, Any]:
     options: dict[str, Any] = {"p": p.phrases, "P": p.code, "N": p.negated}
     if m is not None:
         options |= {"m": m.phrases, "E": m.code}
     return options
-
-
-def count_if(rng: Random) -> Program:
-    p = predicate(rng)
-    return Program(
-        f"count {p.signature}",
-        LIST,
-        (
-            "how many numbers in {a} are <p>",
-            "the number of values in {a} that are <p>",
-            "how many of the numbers in the list {a} are <p>",
-            "the count of numbers in {a} that are <p>",
-            "how many times a number in {a} is <p>",
-        ),
-        (
-            "{r} = 0\nfor {x} in {a}:\n    if <P>:\n        {r} += 1\nreturn {r}",
-            "{r} = 0\nfor {x} in {a}:\n    if <N>:\n        continue\n    {r} += 1\nreturn {r}",
-            "return sum(1 for {x} in {a} if <P>)",
-            "return len([{x} for {x} in {a} if <P>])",
-            "{r} = [{x} for {x} in {a} if <P>]\nreturn len({r})",
-        ),
-        lambda xs: sum(map(p.test, xs)),
-        numbers(p.near),
-        _parts(p),
-        steps=1 + p.parts,
-    )
-
-
-def sum_if(rng: Random) -> Program:
-    p = predicate(rng)
-    return Program(
-        f"sum {p.signature}",
-        LIST,
-        (
-            "the sum of the numbers in {a} that are <p>",
-            "the total of all numbers in {a} that are <p>",
-            "the sum of every number in the list {a} that is <p>",
-            "what the numbers in {a} that are <p> add up to",
-            "the result of adding the values in {a} that are <p>",
-        ),
-        (
-            "{r} = 0\nfor {x} in {a}:\n    if <P>:\n        {r} += {x}\nreturn {r}",
-            "{r} = 0\nfor {x} in {a}:\n    if <N>:\n        continue\n    {r} += {x}\nreturn {r}",
-            "return sum({x} for {x} in {a} if <P>)",
-            "return sum([{x} for {x} in {a} if <P>])",
-            "{r} = [{x} for {x} in {a} if <P>]\nreturn sum({r})",
-        ),
-        lambda xs: sum(x for x in xs if p.test(x)),
-        numbers(p.near),
-        _parts(p),
-        steps=1 + p.parts,
-    )
-
-
-def sum_map_if(rng: Random) -> Program:
-    p, m = predicate(rng, composed=False), mapping(rng)
-    return Program(
-        f"sum {m.signature} {p.signature}",
-        LIST,
-        (
-            "the sum of the numbers in {a} that are <p>, each <m>",
-            "the total of the numbers in {a} that are <p>, after each is <m>",
-            "the sum of every number in {a} that is <p>, after it is <m>",
-            "what the numbers in {a} that are <p> add up to when each is <m>",
-            "the sum you get when each number in {a} that is <p> is <m>",
-        ),
-        (
-            "{r} = 0\nfor {x} in {a}:\n    if <P>:\n        {r} += <E>\nreturn {r}",
-            "{r} = 0\nfor {x} in {a}:\n    if <N>:\n        continue\n    {r} += <E>\nreturn {r}",
-            "return sum(<E> for {x} in {a} if <P>)",
-            "return sum([<E> for {x} in {a} if <P>])",
-            "{r} = [<E> for {x} in {a} if <P>]\nreturn sum({r})",
-        ),
-        lambda xs: sum(m.apply(x) for x in xs if p.test(x)),
-        numbers(p.near),
-        _parts(p, m),
-        steps=2 + p.parts,
-    )
-
-
-def filtered(rng: Random) -> Program:
-    p = predicate(rng)
-    if rng.random() < 0.3:
-        return _removed(p)
-    return Program(
-        f"list {p.signature}",
-        LIST,
-        (
-            "a list of the numbers in {a} that are <p>",
-            "only the numbers in {a} that are <p>, as a list",
-            "all values of the list {a} that are <p>, in order",
-            "a new list with every number in {a} that is <p>",
-            "the numbers in {a} that are <p>, in the same order",
-        ),
-        (
-            "{r} = []\nfor {x} in {a}:\n    if <P>:\n        {r}.append({x})\nreturn {r}",
-            "return [{x} for {x} in {a} if <P>]",
-            "{r} = [{x} for {x} in {a} if <P>]\nreturn {r}",
-            "return list(filter(lambda {x}: <P>, {a}))",
-        ),
-        lambda xs: [x for x in xs if p.test(x)],
-        numbers(p.near),
-        _parts(p),
-        result="list",
-        steps=1 + p.parts,
-    )
-
-
-def _removed(p: Predicate) -> Program:
-    return Program(
-        f"drop {p.signature}",
-        LIST,
-        (
-            "a list of {a} without the numbers that are <p>",
-            "the list {a} after removing every number that is <p>",
-            "a new list that leaves out the numbers in {a} that are <p>",
-            "all numbers in {a} except those that are <p>, as a list",
-            "what is left of {a} when the numbers that are <p> are removed",
-        ),
-        (
-            "{r} = []\nfor {x} in {a}:\n    if <N>:\n        {r}.append({x})\nreturn {r}",
-            "return [{x} for {x} in {a} if <N>]",
-            "{r} = []\nfor {x} in {a}:\n    if <P>:\n        continue\n    {r}.append({x})\nreturn {r}",
-            "return [{x} for {x} in {a} if not (<P>)]",
-        ),
-        lambda xs: [x for x in xs if not p.test(x)],
-        numbers(p.near),
-        _parts(p),
-        result="list",
-        steps=1 + p.parts,
-    )
-
-
-def mapped_if(rng: Random) -> Program:
-    p, m = predicate(rng, composed=False), mapping(rng)
-    return Program(
-        f"list {m.signature} {p.signature}",
-        LIST,
-        (
-            "a list of the numbers in {a} that are <p>, each <m>",
-            "the numbers in {a} that are <p>, each of them <m>, as a list",
-            "a new list with every number in {a} that is <p>, <m>",
-            "a list in which each number of {a} that is <p> is <m> and the others are left out",
-            "the values of {a} that are <p>, each <m>, in order",
-        ),
-        (
-            "{r} = []\nfor {x} in {a}:\n    if <P>:\n        {r}.append(<E>)\nreturn {r}",
-            "return [<E> for {x} in {a} if <P>]",
-            "{r} = [<E> for {x} in {a} if <P>]\nreturn {r}",
-            "{r} = []\nfor {x} in {a}:\n    if <N>:\n        continue\n    {r}.append(<E>)\nreturn {r}",
-        ),
-        lambda xs: [m.apply(x) for x in xs if p.test(x)],
-        numbers(p.near),
-        _parts(p, m),
-        result="list",
-        steps=2 + p.parts,
-    )
-
-
-def mapped(rng: Random) -> Program:
-    m, final = mapping(rng), pick(rng, ("list", "sum", "max", "min"))
-    what = {"list": "a list of", "sum": "the sum of", "max": "the largest of", "min": "the smallest of"}[final]
-    do: Callable[[Any], Any] = {"list": list, "sum": sum, "max": max, "min": min}[final]
-    direct = "return [<E> for {x} in {a}]" if final == "list" else f"return {final}(<E> for {{x}} in {{a}})"
-    end = "{r}" if final == "list" else f"{final}({{r}})"
-    return Program(
-        f"{final} {m.signature}",
-        LIST,
-        (
-            f"{what} the numbers in {{a}}, each <m>",
-            f"{what} all values in {{a}}, each of them <m>",
-            f"{what} every number in the list {{a}}, <m>",
-            f"{what} the numbers you get when each value in {{a}} is <m>",
-            f"{what} {{a}} after each number is <m>",
-        ),
-        (
-            f"{{r}} = []\nfor {{x}} in {{a}}:\n    {{r}}.append(<E>)\nreturn {end}",
-            direct,
-            direct,
-            f"{{r}} = [<E> for {{x}} in {{a}}]\nreturn {end}",
-        ),
-        lambda xs: do([m.apply(x) for x in xs]),
-        _filled(10),
-        {"m": m.phrases, "E": m.code},
-        result="list",
-        steps=2,
-    )
-
-
-def _filled(near: int, least: int = 1) -> Callable[[Random, int], tuple[Any, ...]]:
-    return lambda rng, size: (number_list(rng, max(size, least), near),)
 
 
 def extreme_if(rng: Random) -> Program:
@@ -234,7 +43,7 @@ def extreme_if(rng: Random) -> Program:
         ),
         lambda xs: f((x for x in xs if p.test(x)), default=default),
         numbers(p.near),
-        _parts(p),
+        parts(p),
         result="list",
         steps=2 + p.parts,
     )
@@ -276,7 +85,7 @@ def any_all(rng: Random) -> Program:
         bodies,
         lambda xs: f(map(p.test, xs)),
         _deciding(p, every),
-        _parts(p),
+        parts(p),
         steps=1 + p.parts,
     )
 
@@ -329,7 +138,7 @@ def first_last(rng: Random) -> Program:
         bodies,
         run,
         numbers(p.near),
-        _parts(p),
+        parts(p),
         result="list",
         steps=2 + p.parts,
     )
@@ -355,12 +164,15 @@ def replaced(rng: Random) -> Program:
         (
             "return [<E> if <P> else {x} for {x} in {a}]",
             "return [{x} if <N> else <E> for {x} in {a}]",
-            "{r} = []\nfor {x} in {a}:\n    if <P>:\n        {r}.append(<E>)\n    else:\n        {r}.append({x})\nreturn {r}",
+            (
+                "{r} = []\nfor {x} in {a}:\n    if <P>:\n        {r}.append(<E>)\n"
+                "    else:\n        {r}.append({x})\nreturn {r}"
+            ),
             "{r} = []\nfor {x} in {a}:\n    {r}.append(<E> if <P> else {x})\nreturn {r}",
         ),
         lambda xs: [m.apply(x) if p.test(x) else x for x in xs],
         numbers(p.near),
-        _parts(p, m),
+        parts(p, m),
         result="list",
         steps=2 + p.parts,
     )
@@ -384,12 +196,11 @@ def positions(rng: Random) -> Program:
             "return " + wrap.format("{i} for {i}, {x} in enumerate({a}) if <P>"),
             "{r} = []\nfor {i}, {x} in enumerate({a}):\n    if <P>:\n        {r}.append({i})\nreturn "
             + ("{r}" if final == "list" else "sum({r})"),
-            "{r} = [{i} for {i}, {x} in enumerate({a}) if <P>]\nreturn "
-            + ("{r}" if final == "list" else "sum({r})"),
+            "{r} = [{i} for {i}, {x} in enumerate({a}) if <P>]\nreturn " + ("{r}" if final == "list" else "sum({r})"),
         ),
         lambda xs: (list if final == "list" else sum)(i for i, x in enumerate(xs) if p.test(x)),
         numbers(p.near),
-        _parts(p),
+        parts(p),
         result="list",
         steps=2 + p.parts,
     )
@@ -410,7 +221,7 @@ def until(rng: Random) -> Program:
             if p.test(x):
                 break
             taken.append(x)
-        return {"count": len, "sum": sum, "list": list}[final](taken)
+        return FINISH[final](taken)
 
     return Program(
         f"{final} until {p.signature}",
@@ -425,11 +236,14 @@ def until(rng: Random) -> Program:
         (
             f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <P>:\n        break\n    {update}\nreturn {{r}}",
             f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <P>:\n        return {{r}}\n    {update}\nreturn {{r}}",
-            f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <N>:\n        {update}\n    else:\n        break\nreturn {{r}}",
+            (
+                f"{{r}} = {start}\nfor {{x}} in {{a}}:\n    if <N>:\n"
+                f"        {update}\n    else:\n        break\nreturn {{r}}"
+            ),
         ),
         run,
         _mostly_failing(p),
-        _parts(p),
+        parts(p),
         result="list" if final == "list" else "number",
         steps=2 + p.parts,
     )

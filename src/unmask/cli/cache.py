@@ -1,0 +1,24 @@
+"""Whether a hub checkpoint is on this machine, without asking the network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def cached(repo: str, revision: str | None) -> str:
+    """`cached`, `incomplete` (some of the files) or `-`."""
+    from huggingface_hub import try_to_load_from_cache
+
+    def find(name: str) -> Path | None:
+        path = try_to_load_from_cache(repo, name, revision=revision)
+        return Path(path) if isinstance(path, str) else None
+
+    if not find("config.json"):
+        return "-"
+    index = find("model.safetensors.index.json")
+    try:
+        files = set(json.loads(index.read_text())["weight_map"].values()) if index else {"model.safetensors"}
+    except (OSError, ValueError, KeyError, AttributeError):
+        return "incomplete"
+    return "cached" if all(find(name) for name in files) else "incomplete"

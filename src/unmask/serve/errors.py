@@ -1,0 +1,107 @@
+"""Errors as OpenAI clients expect them: {"error": {message, type, param, code}} and a fitting status."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from unmask.errors import UserError
+
+
+class ErrorDetail(BaseModel):
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    error: ErrorDetail
+
+
+class ApiError(Exception):
+    """An answer that is an error. The message is for the client; it is never logged."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param, self.headers = status, message, code, param, headers or {}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        kind = kinds.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    return ApiError(400, message, code, param)
+
+
+def busy(seconds: float) -> ApiError:
+    wait = str(max(1, min(60, math.ceil(seconds))))
+    message = f"the queue is full; try again in {wait} s"
+    return ApiError(429, message, "queue_full", headers={"Retry-After": wait})
+
+
+# OpenAI's client repeats 5xx answers on its own; these would fail again, or only add to the load.
+NO_RETRY = {"x-should-retry": "false"}
+
+
+def expired(seconds: float) -> ApiError:
+    return ApiError(504, f"not finished within the deadline of {seconds:g} s", "deadline_exceeded", headers=NO_RETRY)
+
+
+def closing() -> ApiError:
+    return ApiError(503, "the server is shutting down", "shutting_down", headers={"Retry-After": "5"})
+
+
+def failed(message: str, code: str = "decode_failed") -> ApiError:
+    return ApiError(500, message, code, headers=NO_RETRY)
+
+
+def install(app: FastAPI) -> None:
+    """Every error leaves in the same shape, whoever raised it."""
+
+    @app.exception_handler(ApiError)
+    async def own(_: Request, error: ApiError) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(UserError)
+    async def user(_: Request, error: UserError) -> JSONResponse:
+        return invalid(str(error)).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def validation(_: Request, error: RequestValidationError) -> JSONResponse:
+        return explain(error).response()
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        plain = {404: "no such endpoint", 405: "this endpoint does not take that method"}
+        message = plain.get(error.status_code, str(error.detail))
+        return ApiError(error.status_code, message, headers=dict(error.headers or {})).response()
+
+
+def explain(error: RequestValidationError) -> ApiError:
+    """The first thing wrong with the body, by name; its value is not repeated."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    if first["type"] == "json_invalid":
+        return invalid("the body is not valid JSON", code="invalid_json")
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return invalid(f"{where}: {message}" if where else message, param=where or None)

@@ -1,0 +1,35 @@
+"""Prompts the page offers: of the embedded model's own kind, or a few for any other model."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from unmask.models import Model
+
+SEED = 2026  # any; fixed, so that everybody sees the same examples
+PER_TASK = 4
+LABELS = {"wordproblems": "word problem", "functions": "function"}
+GENERAL = (
+    ("arithmetic", "Mia has 12 apples and buys 30 more. She gives half of them away. How many are left?"),
+    ("code", "Write a Python function that returns the second largest number of a list."),
+    ("text", "Explain in two sentences why the sky is blue."),
+)
+
+
+def examples(model: Model) -> list[dict[str, str]]:
+    """The embedded model knows two kinds of request and no others."""
+    offered = of_tasks() if model.name == "tiny" else ()
+    return [{"kind": kind, "prompt": prompt} for kind, prompt in offered or GENERAL]
+
+
+@cache
+def of_tasks() -> tuple[tuple[str, str], ...]:
+    from unmask import tasks
+
+    offered: list[tuple[str, str]] = []
+    for name, label in LABELS.items():
+        if name in tasks.names():
+            task: Any = tasks.get(name)
+            offered += [(label, example.prompt) for example in task.examples("test", limit=PER_TASK, seed=SEED)]
+    return tuple(offered)

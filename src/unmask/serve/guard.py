@@ -1,0 +1,186 @@
+"""The outermost layer: everything that is decided before a request is understood, and headers on every answer.
+
+Plain ASGI rather than a framework's middleware, because bodies are bounded while they arrive, and sending is
+bounded in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+import traceback
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from unmask.serve.errors import ApiError, failed
+from unmask.serve.limits import Limits
+from unmask.serve.metrics import Metrics
+
+log = logging.getLogger("unmask.serve")
+
+SECURITY = {
+    # Nothing but our own files: no inline script or style, no frames, no forms, no other hosts.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+# Without a key these are open: they tell nothing that a client could not find out by connecting.
+OPEN = ("/", "/health", "/favicon.ico")
+KNOWN = (
+    "/", "/health", "/metrics", "/openapi.json", "/v1/models", "/v1/chat/completions", "/v1/completions",
+    "/v1/decoders", "/api/page", "/api/watch",
+)  # fmt: skip
+DECODING = ("/v1/chat/completions", "/v1/completions", "/api/watch")
+
+
+class SlowReader(Exception):
+    """The client has stopped reading; the request behind it is given up."""
+
+
+class Guard:
+    def __init__(
+        self, app: ASGIApp, limits: Limits, metrics: Metrics, api_key: str | None, hosts: Iterable[str] | None
+    ) -> None:
+        self.app, self.limits, self.metrics = app, limits, metrics
+        self.key = None if api_key is None else digest(api_key)
+        self.hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self.http(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reply = Reply(send, self.limits.write_timeout)
+        start = time.perf_counter()
+        try:
+            self.admit(scope)
+            await self.app(scope, await self.read(scope, receive), reply)
+        except ApiError as error:
+            await reply.error(error, scope, receive)
+        except SlowReader:
+            log.info("%s gave up on a client that stopped reading", reply.id)
+            raise  # the server closes the connection
+        except Exception as error:
+            where = "".join(traceback.format_tb(error.__traceback__))  # without the text: it may quote a prompt
+            log.error("%s failed with %s\n%s", reply.id, type(error).__name__, where)
+            await reply.error(failed("internal error", "internal_error"), scope, receive)
+        finally:
+            self.note(scope, reply, time.perf_counter() - start)
+
+    def note(self, scope: Scope, reply: Reply, seconds: float) -> None:
+        """Paths we do not know are not spelled out: a log or a metric is no place for a stranger's text."""
+        path = scope["path"] if scope["path"] in KNOWN else "/page/*" if scope["path"].startswith("/page/") else "other"
+        self.metrics.count_request(path, reply.status, seconds, path in DECODING)
+        level = logging.DEBUG if path in ("/health", "/metrics") else logging.INFO
+        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "?"
+        log.log(level, "%s %s %s %d in %.3f s", reply.id, method, path, reply.status, seconds)
+
+    def admit(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if self.hosts is not None and hostname(host) not in self.hosts:
+            # A page elsewhere may point its own name at 127.0.0.1; it cannot change the Host header.
+            raise ApiError(403, "this Host is not served here: see --allow-host", "host_not_allowed")
+        origin = headers.get("origin")
+        if scope["method"] == "POST" and origin is not None and origin.partition("://")[2] != host:
+            raise ApiError(403, "requests from other sites are not answered", "origin_not_allowed")
+        path = scope["path"]
+        if self.key is not None and path not in OPEN and not path.startswith("/page/"):
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            # Digests have one length, so that the comparison takes the same time whatever was sent.
+            if scheme.lower() != "bearer" or not hmac.compare_digest(digest(given), self.key):
+                challenge = {"WWW-Authenticate": "Bearer"}
+                raise ApiError(401, "a valid API key is needed", "invalid_api_key", headers=challenge)
+
+    async def read(self, scope: Scope, receive: Receive) -> Receive:
+        """The whole body, bounded in size and time; then a `receive` that replays it."""
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdigit() and int(declared[:20]) > self.limits.body_bytes:
+            raise self.too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.body_timeout):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return replay(message)
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > self.limits.body_bytes:
+                        raise self.too_large()
+        except TimeoutError:
+            raise ApiError(408, "the body did not arrive in time", "body_timeout") from None
+        return replay({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
+
+    def too_large(self) -> ApiError:
+        return ApiError(413, f"the body is larger than {self.limits.body_bytes} bytes", "body_too_large")
+
+
+class Reply:
+    """`send` with our headers and a time limit; knows whether the answer has begun."""
+
+    def __init__(self, send: Send, timeout: float) -> None:
+        self.send, self.timeout = send, timeout
+        self.id, self.status = f"req-{uuid.uuid4().hex[:16]}", 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self.id
+            for name, value in SECURITY.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self.send(message)
+        except TimeoutError:
+            raise SlowReader from None
+
+    async def error(self, error: ApiError, scope: Scope, receive: Receive) -> None:
+        if self.status:
+            raise SlowReader  # the answer has begun: cutting the connection is the only honest end
+        if error.status in (408, 413):
+            error.headers["Connection"] = "close"  # the rest of the body is not read
+        await error.response()(scope, receive, self)
+
+
+def replay(first: Message, receive: Receive | None = None) -> Receive:
+    pending: list[Any] = [first]
+
+    async def again() -> Message:
+        if pending:
+            return pending.pop()
+        return await receive() if receive else {"type": "http.disconnect"}
+
+    return again
+
+
+def digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def hostname(host: str) -> str:
+    """Without the port: `localhost:8000`, `[::1]:8000`."""
+    return host.lower().rpartition("]")[0] + "]" if host.startswith("[") else host.lower().partition(":")[0]
+
+

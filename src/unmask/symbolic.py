@@ -1,0 +1,142 @@
+"""Symbolic equivalence of two LaTeX answers, with math-verify, in a process of its own that can be killed.
+
+An answer such as `10^{10^{10}}` keeps a computer algebra system busy for ever, and signals (math-verify's own
+limit) neither reach a thread nor interrupt C code. The worker is started once and replaced when it hangs or dies.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+import selectors
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from typing import Any
+
+from unmask.errors import UserError
+
+SECONDS = 5.0
+START_SECONDS = 60.0  # sympy's import on a busy machine
+MEMORY = 4 << 30
+LONGEST = 2000  # characters; a longer final answer is no answer, and the parser is superlinear
+
+_SPACING = re.compile(r"\\[!,;:> ]|\\q?quad\b|\\left\b|\\right\b|[\s$~]|\\displaystyle\b")
+
+
+def require() -> None:
+    """Refuse early what cannot work: before any example is decoded."""
+    if find_spec("math_verify") is None:
+        raise UserError("math500 compares answers with math-verify: pip install 'unmask[eval]'")
+
+
+def math_equal(gold: str, answer: str, seconds: float = SECONDS) -> tuple[bool, str]:
+    """(equivalent, why not if something was odd). The gold answer comes first: comparison is not symmetric."""
+    if spelling(gold) == spelling(answer):
+        return True, ""
+    if len(answer) > LONGEST:
+        return False, f"the answer has {len(answer)} characters"
+    require()
+    reply = _worker.ask([gold, answer], seconds)
+    if isinstance(reply, bool):
+        return reply, ""
+    return False, reply
+
+
+def spelling(text: str) -> str:
+    """LaTeX without what only changes its looks: spacing, delimiter sizes, \\dfrac for \\frac, a final full stop."""
+    text = _SPACING.sub("", text.strip())
+    return re.sub(r"\\[dt]frac\b", r"\\frac", text).rstrip(".")
+
+
+class Worker:
+    """The other process, one question at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, question: Any, seconds: float) -> bool | str:
+        with self._lock:
+            process = self._start()
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(json.dumps(question).encode() + b"\n")
+                process.stdin.flush()
+                answer = self._read(process, seconds)
+            except OSError:
+                answer = b""
+            except BaseException:  # Ctrl-C: its late answer must not meet the next question
+                self._kill()
+                raise
+            if answer is None:
+                self._kill()
+                return f"the comparison took longer than {seconds:g} s"
+            if not answer:
+                self._kill()
+                return "the comparison ran out of memory or crashed"
+            return json.loads(answer)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            # A session of its own: the user's Ctrl-C is for us to handle.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "unmask.symbolic"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            if self._read(self._process, START_SECONDS) != b"ready\n":
+                self._kill()
+                raise UserError("math-verify could not be started: run python -m unmask.symbolic to see why")
+        return self._process
+
+    def _read(self, process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+        """One line, b"" at its death, None if the time ran out."""
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            return process.stdout.readline() if selector.select(seconds) else None
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._process = None
+
+
+_worker = Worker()
+atexit.register(_worker._kill)
+
+
+def compare(gold: str, answer: str) -> bool | str:
+    """The worker's side: math-verify's verdict, or why there is none."""
+    from math_verify import parse, verify
+
+    try:
+        # Its own time limits need the main thread's alarm and are of no use against C code: ours is the kill.
+        parsed = [parse(f"${text}$", parsing_timeout=None) for text in (gold, answer)]
+        if not parsed[1]:
+            return "the answer is not readable as mathematics"
+        return bool(verify(parsed[0], parsed[1], timeout_seconds=None))
+    except Exception as error:
+        return f"the comparison failed ({type(error).__name__})"
+
+
+def serve() -> None:
+    import resource
+
+    import math_verify  # noqa: F401 (paid for before the first question's clock starts)
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        gold, answer = json.loads(line)
+        print(json.dumps(compare(gold, answer)), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,71 @@
+"""MBPP: short Python tasks, judged by running their three tests (arXiv:2108.07732). Test split: tasks 11-510."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .. import sandbox
+from ..scoring import extract_code
+from .base import Example, Score
+from .benchmark import BenchmarkTask
+from .data import Benchmark, Source
+
+HUB = "google-research-datasets/mbpp"
+
+
+def adapt(record: dict[str, Any]) -> dict[str, Any]:
+    fields = ("task_id", "text", "code", "test_setup_code", "test_list")
+    row = {field: record[field] for field in fields}
+    if not isinstance(row["test_list"], list):
+        raise ValueError("test_list is not a list")
+    row["id"] = f"mbpp/{row['task_id']}"
+    return {**row, "test_list": [unix(test) for test in row["test_list"]], "code": unix(row["code"])}
+
+
+def unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+class MBPP(BenchmarkTask):
+    """MBPP. Right is code under which the task's setup and its tests run to their end in the sandbox."""
+
+    name = "mbpp"
+    metric = "pass@1"
+    summary = "short Python tasks with three public tests; run against them"
+    runs_code = True
+    benchmark = Benchmark(
+        "mbpp",
+        {
+            split: Source("mbpp", rows, sha256, (HUB, "full", split), {"split": split})
+            for split, rows, sha256 in (
+                ("test", 500, "839e6da2884b61fc246663c470e47619baf4fa16a1f184370e3ccdce17ec6672"),
+                ("validation", 90, "71e8bb0e4f99e87f147d60ff757a71b024dbc4893a18267e017b2382d0ac0e49"),
+                ("train", 374, "dc73befd84d5cbcab2417fc5e2c61b7d5df1aa2f8867cdf0b5dfce14db173d33"),
+                ("prompt", 10, "c7e0dd59473cfc2f73d09b54a339deb81af7dbd0c554cf6544229797700e33fe"),
+            )
+        },
+        adapt,
+        ("task_id", "text", "test_setup_code", "test_list"),
+    )
+
+    def example(self, record: dict[str, Any], template: str) -> Example:
+        tests = record["test_list"]
+        prompt = template.format(text=record["text"].strip(), tests="\n".join(test.strip() for test in tests[:3]))
+        meta = {"tests": tests, "setup": unix(record["test_setup_code"]), "names": defined(record["code"])}
+        return Example(record["id"], prompt, record["code"], record["code"], meta)
+
+    def score(self, example: Example, text: str) -> Score:
+        """Fences are removed; the code runs, then the task's setup (two tasks build a tree with it), then each test."""
+        code, meta = extract_code(text), example.meta
+        if not code.strip():
+            return Score(False, None, "no code in the response")
+        # Setup after the solution: it uses the solution's own classes.
+        outcome = sandbox.judge(code, "\n".join([meta["setup"], *meta["tests"]]), names=meta["names"])
+        return Score(outcome.passed, code, "" if outcome.passed else outcome.reason)
+
+
+def defined(code: str) -> list[str]:
+    """Names of the reference's functions and classes: what a test may call, whatever else it names is Python's."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node.name for node in ast.parse(code).body if isinstance(node, kinds)]

@@ -1,0 +1,347 @@
+"""Who is in the next step: fairness, isolation, leaving, deadlines, the bounded queue. No sockets, no threads."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import checkpoints
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("fastapi")
+
+import unmask
+from unmask.api import finish, make_row
+from unmask.decoders.base import Commit, Decoder, StepView
+from unmask.loop import Loop, Row
+from unmask.models import Model
+from unmask.serve.errors import ApiError
+from unmask.serve.limits import Limits
+from unmask.serve.packed import Packed
+from unmask.serve.scheduler import Job, Scheduler
+
+PROMPTS = ("the user", "the system and the user and the assistant", "ing", "user user user the the the and")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = checkpoints.write_checkpoint(tmp_path_factory.mktemp("serve") / "small", "llada", layers=6)
+    return unmask.load(folder, device="cpu")
+
+
+def scheduler(model: Model, loop: Any = None, **limits: Any) -> Scheduler:
+    return Scheduler(loop or Loop(model), lambda row: finish(model, row), Limits(**limits))
+
+
+def job(model: Model, canvas: int = 4, decoder: Any = "left-to-right", n: int = 1, seconds: float = 60.0, **more: Any) -> Job:
+    rows = [make_row(model, PROMPTS[i % len(PROMPTS)], decoder, canvas_length=canvas) for i in range(n)]
+    return Job(rows, time.monotonic() + seconds, seconds, **more)
+
+
+def run(subject: Scheduler, rounds: int = 10_000) -> int:
+    """Tick until everybody has left; the number of rounds it took."""
+    for count in range(rounds):
+        if not (subject.running or subject.waiting):
+            return count
+        subject.tick()
+    raise AssertionError("the scheduler does not come to an end")
+
+
+def texts(done: Job) -> list[str]:
+    return [task.result.text for task in done.tasks if task.result]
+
+
+def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_what_they_get_alone(small: Model) -> None:
+    wanted = [("rpd", 16, 0), ("left-to-right", 9, 0), ("fast-dllm", 32, 0), ("lopa", 32, 0), ("dapd", 32, 0),
+              ("dream-default", 12, 7), ("llada-default", 32, 0), ("eb-sampler", 32, 0)]  # fmt: skip
+    subject = scheduler(small, Loop(unmask.Model(small.name, Packed(small.net), small.tokenizer)), batch=5, quantum=3)
+    jobs = []
+    for i, (name, length, seed) in enumerate(wanted):
+        row = make_row(small, PROMPTS[i % 4], name, canvas_length=length, seed=seed)
+        jobs.append(Job([row], time.monotonic() + 60, 60))
+        subject.submit(jobs[-1])
+        subject.tick()  # so that they join at different times
+    run(subject)
+    for i, (name, length, seed) in enumerate(wanted):
+        alone = unmask.generate(small, PROMPTS[i % 4], name, canvas_length=length, seed=seed)
+        result = jobs[i].tasks[0].result
+        assert result and (result.canvas, result.nfe) == (alone.canvas, alone.nfe), name  # type: ignore[union-attr]
+
+
+def test_packed_rows_are_bit_for_bit_what_they_are_alone(small: Model) -> None:
+    rng = torch.Generator().manual_seed(0)
+    lengths = [7, 30, 19, 30]
+    ids, keep = torch.zeros(4, 30, dtype=torch.long), torch.zeros(4, 30, dtype=torch.bool)
+    for i, length in enumerate(lengths):
+        ids[i, :length] = torch.randint(0, 250, (length,), generator=rng)
+        keep[i, :length] = True
+    with torch.inference_mode():
+        together = Packed(small.net).states(ids, keep, 2)
+        for i, length in enumerate(lengths):
+            alone = small.net.states(ids[i : i + 1, :length], None, 2)
+            assert together[0] is None and together[1] is None
+            assert all(torch.equal(a[i, :length], b[0]) for a, b in zip(together[2:], alone[2:], strict=True))
+
+
+def test_a_long_request_does_not_hold_up_short_ones(small: Model) -> None:
+    subject = scheduler(small, batch=2, quantum=4)
+    long = [job(small, canvas=60) for _ in range(2)]
+    for each in long:
+        subject.submit(each)
+    for _ in range(3):
+        subject.tick()
+    short = job(small, canvas=3)
+    subject.submit(short)
+    rounds = 0
+    while not short.finished:
+        subject.tick()
+        rounds += 1
+    assert rounds <= 1 + 3 + 1  # what is left of a turn, its own three steps
+    assert not any(each.finished for each in long)
+    run(subject)
+    assert all(each.finished for each in long)
+
+
+def test_turns_go_round_and_nobody_starves(small: Model) -> None:
+    subject = scheduler(small, batch=2, quantum=2, queue=16)
+    jobs = [job(small, canvas=12) for _ in range(6)]
+    for each in jobs:
+        subject.submit(each)
+    for _ in range(18):
+        subject.tick()
+    progress = [each.tasks[0].steps for each in jobs]
+    assert sum(progress) == 36 and max(progress) - min(progress) <= 2
+    run(subject)
+
+
+def test_changing_places_does_not_change_the_text(small: Model) -> None:
+    alone = [texts(j)[0] for j in [self_run(small, name) for name in ("rpd", "dream-default", "lopa")]]
+    subject = scheduler(small, batch=1, quantum=1)
+    jobs = [job(small, canvas=32, decoder=name) for name in ("rpd", "dream-default", "lopa")]
+    for each in jobs:
+        subject.submit(each)
+    run(subject)
+    assert [texts(each)[0] for each in jobs] == alone
+
+
+def self_run(model: Model, name: str) -> Job:
+    subject, only = scheduler(model), job(model, canvas=32, decoder=name)
+    subject.submit(only)
+    run(subject)
+    return only
+
+
+def test_a_big_row_at_the_front_is_not_overtaken_for_ever(small: Model) -> None:
+    subject = scheduler(small, batch=8, quantum=3, positions=130)
+    first = [job(small, canvas=40) for _ in range(3)]
+    big = job(small, canvas=100)
+    for each in (*first, big, job(small, canvas=2)):
+        subject.submit(each)
+    for _ in range(60):
+        subject.tick()
+        if big.tasks[0].steps:
+            break
+    assert big.tasks[0].steps
+    run(subject)
+
+
+def test_a_cancelled_job_leaves_before_the_next_step(small: Model) -> None:
+    subject = scheduler(small, batch=1)
+    gone, next_ = job(small, canvas=50), job(small, canvas=3)
+    subject.submit(gone)
+    subject.submit(next_)
+    subject.tick()
+    gone.cancel()
+    subject.tick()
+    assert gone.tasks[0].steps == 1, "it was stepped after it had left"
+    assert next_.tasks[0].steps == 1, "its place was not given away at once"
+
+
+def test_a_cancelled_job_leaves_the_line_too(small: Model) -> None:
+    subject = scheduler(small, batch=1, queue=1)
+    subject.submit(job(small, canvas=9))
+    subject.tick()
+    gone = job(small)
+    subject.submit(gone)
+    gone.cancel()
+    subject.tick()
+    assert not subject.waiting
+    subject.submit(job(small))  # there is room again
+
+
+def test_a_deadline_ends_a_job_wherever_it_is(small: Model) -> None:
+    subject = scheduler(small, batch=1)
+    running, waiting = job(small, canvas=50, seconds=0.05), job(small, seconds=0.05)
+    subject.submit(running)
+    subject.submit(waiting)
+    subject.tick()
+    time.sleep(0.06)
+    subject.tick()
+    for each in (running, waiting):
+        assert each.error and (each.error.status, each.error.code) == (504, "deadline_exceeded")
+    assert not subject.running and not subject.waiting
+
+
+def test_a_full_line_refuses_and_says_when_to_come_back(small: Model) -> None:
+    subject = scheduler(small, batch=1, queue=3)
+    for _ in range(4):
+        subject.submit(job(small))
+    with pytest.raises(ApiError) as refused:
+        subject.submit(job(small))
+    assert refused.value.status == 429
+    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+    run(subject)
+    subject.submit(job(small))
+
+
+def test_a_job_joins_whole_or_not_at_all(small: Model) -> None:
+    subject = scheduler(small, batch=1, queue=3)
+    subject.submit(job(small, n=2))
+    with pytest.raises(ApiError):
+        subject.submit(job(small, n=3))
+    assert len(subject.waiting) == 2
+
+
+@dataclass(frozen=True)
+class Broken(Decoder):
+    """Works for two steps, then raises; notes what it did, as schedules do."""
+
+    name: ClassVar[str] = "broken"
+
+    def select(self, view: StepView) -> Commit:
+        if view.step == 2:
+            raise RuntimeError("a bug that quotes the prompt: " + "secret".upper())
+        take = np.arange(len(view)) == 0
+        return Commit(take, np.where(take, "order", "turn").astype(object))
+
+
+def test_a_decoder_that_raises_fails_alone_and_leaves_no_trace_in_its_neighbours(
+    small: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("llada-default", "dream-default", "rpd")
+    alone = [self_run(small, name).tasks[0].result for name in names]
+    subject = scheduler(small)
+    jobs = [job(small, canvas=32, decoder=name) for name in names]
+    bad = job(small, canvas=32, decoder=Broken())
+    for each in (jobs[0], bad, jobs[1], jobs[2]):
+        subject.submit(each)
+    run(subject)
+    assert bad.error and bad.error.status == 500 and "SECRET" not in bad.error.message
+    assert "SECRET" not in caplog.text
+    for each, other in zip(jobs, alone, strict=True):
+        result = each.tasks[0].result
+        assert result and other and (result.canvas, result.nfe) == (other.canvas, other.nfe)
+        assert len(result.trace.steps) == len(other.trace.steps)
+
+
+class Greedy:
+    """A loop with memory for `most` rows at once, or for rows of at most `length` positions."""
+
+    def __init__(self, loop: Loop, most: int = 99, length: int = 999) -> None:
+        self.loop, self.most, self.length = loop, most, length
+        self.sizes: list[int] = []
+
+    def step(self, rows: list[Row]) -> None:
+        self.sizes.append(len(rows))
+        if len(rows) > self.most or any(row.canvas.length > self.length for row in rows):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.loop.step(rows)
+
+
+def test_no_memory_for_the_whole_batch_makes_the_batch_smaller(small: Model) -> None:
+    loop = Greedy(Loop(small), most=2)
+    subject = scheduler(small, loop, batch=8)
+    jobs = [job(small, canvas=6) for _ in range(8)]
+    for each in jobs:
+        subject.submit(each)
+    run(subject)
+    assert all(each.error is None for each in jobs)
+    assert loop.sizes.count(8) == 1, "it should not run into the same wall every step"
+
+
+def test_a_row_too_big_for_memory_fails_alone(small: Model) -> None:
+    subject = scheduler(small, Greedy(Loop(small), length=20))
+    big, others = job(small, canvas=21), [job(small, canvas=5) for _ in range(3)]
+    for each in (big, *others):
+        subject.submit(each)
+    run(subject)
+    assert big.error and big.error.code == "out_of_memory"
+    assert all(each.error is None and each.finished for each in others)
+
+
+def test_non_finite_logits_fail_one_request_and_the_server_goes_on(small: Model) -> None:
+    class Poisoned(Packed):
+        def states(self, ids: Any, attention_mask: Any = None, keep_from: int = 0) -> list[Any]:
+            hidden = super().states(ids, attention_mask, keep_from)
+            hidden[-1][(ids[:, 0] != ids[0, 0]).nonzero()] *= torch.nan  # rows that begin differently
+            return hidden
+
+    poisoned = unmask.Model("poisoned", Poisoned(small.net), small.tokenizer)
+    subject = scheduler(small, Loop(poisoned))
+    good = job(small)
+    bad = Job([make_row(small, "and the", "left-to-right", canvas_length=4, raw=True)], time.monotonic() + 9, 9)
+    subject.submit(good)
+    subject.submit(bad)
+    run(subject)
+    assert bad.error and "non-finite" in bad.error.message
+    assert good.error is None and good.finished
+    subject.submit(again := job(small))
+    run(subject)
+    assert texts(again) == texts(good)
+
+
+def test_draining_refuses_new_jobs_and_finishes_old_ones(small: Model) -> None:
+    subject = scheduler(small, batch=1)
+    old = [job(small, canvas=5) for _ in range(3)]
+    for each in old:
+        subject.submit(each)
+    subject.drain(60)
+    with pytest.raises(ApiError) as refused:
+        subject.submit(job(small))
+    assert refused.value.status == 503
+    run(subject)
+    assert all(each.finished and each.error is None for each in old)
+
+
+def test_what_is_left_when_the_drain_is_over_gets_an_answer(small: Model) -> None:
+    subject = scheduler(small, batch=1)
+    old = [job(small, canvas=50) for _ in range(2)]
+    for each in old:
+        subject.submit(each)
+    subject.tick()
+    subject.drain(0)
+    subject.tick()
+    assert [each.error.status for each in old if each.error] == [503, 503]
+    assert not subject.running and not subject.waiting
+
+
+def test_the_thread_survives_a_bug_of_its_own_and_ends_when_told(small: Model) -> None:
+    def explode(row: Row) -> Any:
+        raise ValueError("a bug in finish")
+
+    subject = Scheduler(Loop(small), explode, Limits())
+    subject.start()
+    lost = job(small, canvas=2)
+    subject.submit(lost)
+    deadline = time.monotonic() + 10
+    while not lost.finished and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert lost.error and lost.error.code == "internal_error"
+    subject.finish = lambda row: finish(small, row)
+    subject.submit(fine := job(small, canvas=2))
+    while not fine.finished and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert fine.error is None and texts(fine)
+    subject.close()
+    assert not subject.alive
+
+
+def test_early_stop_by_the_answer_ends_a_row(small: Model) -> None:
+    subject = scheduler(small)
+    short = job(small, canvas=20, settled=lambda prefix: len(prefix) > 3)
+    subject.submit(short)
+    assert run(subject) == 4
+    assert short.tasks[0].prefix == tuple(short.tasks[0].result.canvas[:4])  # type: ignore[union-attr]
