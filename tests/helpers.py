@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import GeneratorType, SimpleNamespace
 from typing import Any
@@ -19,7 +19,6 @@ from unmask.decoders.base import Attention, Commit, Decoder, Explore, Lens, Step
 from unmask.lens import Readout
 from unmask.models import Model
 from unmask.models.spec import DREAM, LLADA, ModelSpec
-from unmask.models.tokenizer import Tokenizer
 from unmask.statistics import Choosable
 
 # --- the literal twin of a small checkpoint -------------------------------------------------------------------
@@ -44,12 +43,8 @@ class ExactModel(literal_loop.Model):
 def literal_model(family: Any, *, seed: int = 0, scale: float = 1.0, **config: Any) -> ExactModel:
     fields = checkpoints.checkpoint_config(family, **config)
     top = max(checkpoints.small_vocabulary(family).added.values())
-    forbidden = [fields["mask_token_id"], *range(top + 1, literal_backbone_rows(fields))]
+    forbidden = [fields["mask_token_id"], *range(top + 1, fields.get("embedding_size", fields["vocab_size"]))]
     return ExactModel(fields, checkpoints.random_weights(fields, seed, scale), forbidden)
-
-
-def literal_backbone_rows(config: Mapping[str, Any]) -> int:
-    return config.get("embedding_size", config["vocab_size"])
 
 
 # --- hand-made views ------------------------------------------------------------------------------------------
@@ -154,14 +149,12 @@ class HashNet:
         self.spec, self.seed, self.sharpness, self.favourite = spec, seed, sharpness, favourite
         self.agree = layers_agree
         self.device, self.dtype = torch.device("cpu"), torch.float32
-        self.rows_seen: list[int] = []  # rows of each forward
 
     def rng(self, ids: np.ndarray, salt: int = 0) -> np.random.Generator:
         return np.random.default_rng([self.seed, salt, zlib.crc32(np.ascontiguousarray(ids).tobytes())])
 
     def states(self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None, keep_from: int = 0) -> list[Any]:
         batch, width = ids.shape
-        self.rows_seen.append(batch)
         layers, rows = self.spec.layers, self.spec.rows
         z = np.zeros((layers + 1, batch, width, rows), dtype=np.float32)
         for b in range(batch):
@@ -174,9 +167,7 @@ class HashNet:
                 z[layer, b, : len(own)] = share * last + (1 - share) * fresh
         if self.favourite is not None:
             z[-1, ..., self.favourite] = z[-1].max(axis=-1) + 2.0
-        self.states_made = z
         kept = [torch.from_numpy(state) if i >= keep_from else None for i, state in enumerate(z)]
-        self.ids = ids
         return kept
 
     def readout(self, states: torch.Tensor) -> torch.Tensor:
@@ -214,10 +205,6 @@ def stub_tokenizer(spec: ModelSpec, highest_id: int | None = None) -> Any:
 def hash_model(family: str = "llada", seed: int = 0, *, highest_id: int | None = None, **net: Any) -> Model:
     spec = tiny_spec(family)
     return Model("hash", HashNet(spec, seed, **net), stub_tokenizer(spec, highest_id))
-
-
-def is_tokenizer(value: Any) -> bool:
-    return isinstance(value, Tokenizer)
 
 
 # --- whole decodes --------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ PROMPT = "Mia has 12 apples and buys 30 more. How many now?"
 ANSWER = "Mia starts with 12 apples.\nAfter buying 30 she has 12 + 30 = 42 apples.\n#### 42"
 SPECIAL = ("<|startoftext|>", "<|endoftext|>", "<|mdm_mask|>", "<|eot_id|>", "<|start_header_id|>",
            "<|end_header_id|>", "[UNK]")  # fmt: skip
-CANVAS = 48
+CANVAS = 64
 LAYERS = 12
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# ruff: noqa: E402 (without the extra these tests are skipped before anything is imported)
 import os
 import re
 import signal
@@ -39,6 +40,19 @@ PROMPT = "the user and the system"
 def ask(prompt: str = PROMPT, **fields: Any) -> dict[str, Any]:
     """A chat request for the model called `small`, on a canvas short enough for a test."""
     return {"model": "small", "messages": [{"role": "user", "content": prompt}], "canvas_length": 32, **fields}
+
+
+def slow_request(**fields: Any) -> dict[str, Any]:
+    """Hundreds of steps: long enough for something to happen meanwhile."""
+    return ask(**{"canvas_length": 400, "decoder": "left-to-right", **fields})
+
+
+def chat(
+    client: openai.OpenAI, prompt: str = PROMPT, *, extra_body: dict[str, Any] | None = None, **fields: Any
+) -> Any:
+    """The same through OpenAI's client, whose own arguments know nothing of a canvas."""
+    request = {"model": "small", "messages": [{"role": "user", "content": prompt}], **fields}
+    return client.chat.completions.create(**request, extra_body={"canvas_length": 32, **(extra_body or {})})
 
 
 def expected(model: Model, prompt: str = PROMPT, decoder: str = "rpd", canvas: int = 32, **options: Any) -> str:

@@ -217,7 +217,9 @@ def test_a_damaged_checkpoint_is_refused_by_name(folder: Path, damage: str) -> N
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "sub/a.safetensors", "..", "", 7, None, ["a"]])
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "/etc/passwd", "sub/a.safetensors", "..", "", 7, None, ["a"]]
+)
 def test_an_index_may_not_lead_out_of_the_folder(folder: Path, name: Any) -> None:
     outside = folder.parent / "model.safetensors"
     save_file(stored(folder), outside)

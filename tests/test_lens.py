@@ -25,7 +25,9 @@ class Trajectories:
     argmax: np.ndarray  # (n, L); the last column is y
     p: np.ndarray  # (n, L); the last column is c
 
-    def read(self, rule: StabilityRule, lazy: bool, rows_per_product: int = 16) -> tuple[Readout, list[tuple[int, int]]]:
+    def read(
+        self, rule: StabilityRule, lazy: bool, rows_per_product: int = 16
+    ) -> tuple[Readout, list[tuple[int, int]]]:
         asked: list[tuple[int, int]] = []
 
         def project(rows: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +78,7 @@ def test_lazy_and_eager_equal_the_definition_on_thousands_of_trajectories(coarse
         np.testing.assert_array_equal(eager.persistence, K)
         np.testing.assert_array_equal(eager.drop, r)
         np.testing.assert_array_equal(eager.score, S)
-        np.testing.assert_array_equal(eager.stable, S >= rule.theta_s)
+        np.testing.assert_array_equal(eager.stable, rule.theta_s <= S)
 
         lazy, read = rows.read(rule, lazy=True)
         np.testing.assert_array_equal(lazy.stable, eager.stable)  # settled or not: the verdict is exact

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-import checkpoints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import checkpoints
 
 pytest.importorskip("fastapi")
 
@@ -26,8 +27,13 @@ TEXTS = st.text(alphabet="theanduser \nüé漢🙂ab", max_size=24)
 
 
 @settings(max_examples=150)
-@given(text=TEXTS, stops=st.lists(st.text(alphabet="theand", min_size=1, max_size=4), max_size=3), seed=st.integers(0, 99),
-       limit=st.none() | st.integers(1, 30), ended=st.booleans())  # fmt: skip
+@given(
+    text=TEXTS,
+    stops=st.lists(st.text(alphabet="theand", min_size=1, max_size=4), max_size=3),
+    seed=st.integers(0, 99),
+    limit=st.none() | st.integers(1, 30),
+    ended=st.booleans(),
+)
 def test_what_was_sent_is_always_a_beginning_of_the_answer(tokenizer, text, stops, seed, limit, ended) -> None:
     tokens = tokenizer.encode(text)
     eos = min(tokenizer.stop_ids)
@@ -72,7 +78,12 @@ def test_max_tokens_cuts_and_says_so(tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize(
     ("text", "stops", "at", "held"),
-    [("abc", ("c",), 2, 0), ("abc", ("bcd",), None, 2), ("abcdef", ("abcdx", "cd"), 2, 0), ("aab", ("ab", "aab"), 0, 1)],
+    [
+        ("abc", ("c",), 2, 0),
+        ("abc", ("bcd",), None, 2),
+        ("abcdef", ("abcdx", "cd"), 2, 0),
+        ("aab", ("ab", "aab"), 0, 1),
+    ],
 )
 def test_stop_sequences(text: str, stops: tuple[str, ...], at: int | None, held: int) -> None:
     assert first_stop(text, stops) == at

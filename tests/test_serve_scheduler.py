@@ -1,21 +1,17 @@
-"""Who is in the next step: fairness, isolation, leaving, deadlines, the bounded queue. No sockets, no threads."""
+"""Who is in the next step: fairness, leaving, deadlines, the bounded queue, draining. No sockets."""
 
 from __future__ import annotations
 
+# ruff: noqa: F811 (fixtures are imported, and named again where they are used)
 import time
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import checkpoints
-import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("fastapi")
-
 import unmask
+from scheduling import PROMPTS, job, run, scheduler, self_run, small, texts  # noqa: F401
 from unmask.api import finish, make_row
-from unmask.decoders.base import Commit, Decoder, StepView
 from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.errors import ApiError
@@ -23,38 +19,10 @@ from unmask.serve.limits import Limits
 from unmask.serve.packed import Packed
 from unmask.serve.scheduler import Job, Scheduler
 
-PROMPTS = ("the user", "the system and the user and the assistant", "ing", "user user user the the the and")
 
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    folder = checkpoints.write_checkpoint(tmp_path_factory.mktemp("serve") / "small", "llada", layers=6)
-    return unmask.load(folder, device="cpu")
-
-
-def scheduler(model: Model, loop: Any = None, **limits: Any) -> Scheduler:
-    return Scheduler(loop or Loop(model), lambda row: finish(model, row), Limits(**limits))
-
-
-def job(model: Model, canvas: int = 4, decoder: Any = "left-to-right", n: int = 1, seconds: float = 60.0, **more: Any) -> Job:
-    rows = [make_row(model, PROMPTS[i % len(PROMPTS)], decoder, canvas_length=canvas) for i in range(n)]
-    return Job(rows, time.monotonic() + seconds, seconds, **more)
-
-
-def run(subject: Scheduler, rounds: int = 10_000) -> int:
-    """Tick until everybody has left; the number of rounds it took."""
-    for count in range(rounds):
-        if not (subject.running or subject.waiting):
-            return count
-        subject.tick()
-    raise AssertionError("the scheduler does not come to an end")
-
-
-def texts(done: Job) -> list[str]:
-    return [task.result.text for task in done.tasks if task.result]
-
-
-def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_what_they_get_alone(small: Model) -> None:
+def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_what_they_get_alone(
+    small: Model,
+) -> None:
     wanted = [("rpd", 16, 0), ("left-to-right", 9, 0), ("fast-dllm", 32, 0), ("lopa", 32, 0), ("dapd", 32, 0),
               ("dream-default", 12, 7), ("llada-default", 32, 0), ("eb-sampler", 32, 0)]  # fmt: skip
     subject = scheduler(small, Loop(unmask.Model(small.name, Packed(small.net), small.tokenizer)), batch=5, quantum=3)
@@ -127,13 +95,6 @@ def test_changing_places_does_not_change_the_text(small: Model) -> None:
     assert [texts(each)[0] for each in jobs] == alone
 
 
-def self_run(model: Model, name: str) -> Job:
-    subject, only = scheduler(model), job(model, canvas=32, decoder=name)
-    subject.submit(only)
-    run(subject)
-    return only
-
-
 def test_a_big_row_at_the_front_is_not_overtaken_for_ever(small: Model) -> None:
     subject = scheduler(small, batch=8, quantum=3, positions=130)
     first = [job(small, canvas=40) for _ in range(3)]
@@ -203,94 +164,6 @@ def test_a_job_joins_whole_or_not_at_all(small: Model) -> None:
     with pytest.raises(ApiError):
         subject.submit(job(small, n=3))
     assert len(subject.waiting) == 2
-
-
-@dataclass(frozen=True)
-class Broken(Decoder):
-    """Works for two steps, then raises; notes what it did, as schedules do."""
-
-    name: ClassVar[str] = "broken"
-
-    def select(self, view: StepView) -> Commit:
-        if view.step == 2:
-            raise RuntimeError("a bug that quotes the prompt: " + "secret".upper())
-        take = np.arange(len(view)) == 0
-        return Commit(take, np.where(take, "order", "turn").astype(object))
-
-
-def test_a_decoder_that_raises_fails_alone_and_leaves_no_trace_in_its_neighbours(
-    small: Model, caplog: pytest.LogCaptureFixture
-) -> None:
-    names = ("llada-default", "dream-default", "rpd")
-    alone = [self_run(small, name).tasks[0].result for name in names]
-    subject = scheduler(small)
-    jobs = [job(small, canvas=32, decoder=name) for name in names]
-    bad = job(small, canvas=32, decoder=Broken())
-    for each in (jobs[0], bad, jobs[1], jobs[2]):
-        subject.submit(each)
-    run(subject)
-    assert bad.error and bad.error.status == 500 and "SECRET" not in bad.error.message
-    assert "SECRET" not in caplog.text
-    for each, other in zip(jobs, alone, strict=True):
-        result = each.tasks[0].result
-        assert result and other and (result.canvas, result.nfe) == (other.canvas, other.nfe)
-        assert len(result.trace.steps) == len(other.trace.steps)
-
-
-class Greedy:
-    """A loop with memory for `most` rows at once, or for rows of at most `length` positions."""
-
-    def __init__(self, loop: Loop, most: int = 99, length: int = 999) -> None:
-        self.loop, self.most, self.length = loop, most, length
-        self.sizes: list[int] = []
-
-    def step(self, rows: list[Row]) -> None:
-        self.sizes.append(len(rows))
-        if len(rows) > self.most or any(row.canvas.length > self.length for row in rows):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        self.loop.step(rows)
-
-
-def test_no_memory_for_the_whole_batch_makes_the_batch_smaller(small: Model) -> None:
-    loop = Greedy(Loop(small), most=2)
-    subject = scheduler(small, loop, batch=8)
-    jobs = [job(small, canvas=6) for _ in range(8)]
-    for each in jobs:
-        subject.submit(each)
-    run(subject)
-    assert all(each.error is None for each in jobs)
-    assert loop.sizes.count(8) == 1, "it should not run into the same wall every step"
-
-
-def test_a_row_too_big_for_memory_fails_alone(small: Model) -> None:
-    subject = scheduler(small, Greedy(Loop(small), length=20))
-    big, others = job(small, canvas=21), [job(small, canvas=5) for _ in range(3)]
-    for each in (big, *others):
-        subject.submit(each)
-    run(subject)
-    assert big.error and big.error.code == "out_of_memory"
-    assert all(each.error is None and each.finished for each in others)
-
-
-def test_non_finite_logits_fail_one_request_and_the_server_goes_on(small: Model) -> None:
-    class Poisoned(Packed):
-        def states(self, ids: Any, attention_mask: Any = None, keep_from: int = 0) -> list[Any]:
-            hidden = super().states(ids, attention_mask, keep_from)
-            hidden[-1][(ids[:, 0] != ids[0, 0]).nonzero()] *= torch.nan  # rows that begin differently
-            return hidden
-
-    poisoned = unmask.Model("poisoned", Poisoned(small.net), small.tokenizer)
-    subject = scheduler(small, Loop(poisoned))
-    good = job(small)
-    bad = Job([make_row(small, "and the", "left-to-right", canvas_length=4, raw=True)], time.monotonic() + 9, 9)
-    subject.submit(good)
-    subject.submit(bad)
-    run(subject)
-    assert bad.error and "non-finite" in bad.error.message
-    assert good.error is None and good.finished
-    subject.submit(again := job(small))
-    run(subject)
-    assert texts(again) == texts(good)
 
 
 def test_draining_refuses_new_jobs_and_finishes_old_ones(small: Model) -> None:

@@ -146,7 +146,10 @@ def reload(folder: Path) -> Tokenizer:
 def test_where_a_template_is_found(small: Path) -> None:
     edit(small, chat_template="config: {{ messages[0]['content'] }}")
     assert reload(small).render(user("x")) == "config: x"
-    named = [{"name": "tool_use", "template": "wrong"}, {"name": "default", "template": "list: {{ messages|length }}"}]
+    named = [
+        {"name": "tool_use", "template": "wrong"},
+        {"name": "default", "template": "list: {{ messages|length }}"},
+    ]
     edit(small, chat_template=named)
     assert reload(small).render(user("x")) == "list: 1"
     edit(small, chat_template=named[:1])  # no default among them: the family's
@@ -174,7 +177,9 @@ def test_a_template_that_fails(small: Path, template: str, words: str) -> None:
 # --- what users write -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["The user's 世界 costs €12.50;\n\n\tthe assistant.", "  a\r\n\r\nb  ", "🍎" * 3, ""])
+@pytest.mark.parametrize(
+    "text", ["The user's 世界 costs €12.50;\n\n\tthe assistant.", "  a\r\n\r\nb  ", "🍎" * 3, ""]
+)
 def test_any_text_survives(model: unmask.Model, text: str) -> None:
     assert model.tokenizer.decode(model.tokenizer.encode(text)) == text
 
@@ -207,7 +212,9 @@ def test_an_answer_is_cut_at_the_first_stop_id_never_at_its_spelling(tokenizer: 
     assert tokenizer.decode([22, other, 23]) == "78"
 
 
-def test_dlm_pad_ends_an_answer_where_a_checkpoint_has_it(published_folder: Path, tmp_path: Path, family: str) -> None:
+def test_dlm_pad_ends_an_answer_where_a_checkpoint_has_it(
+    published_folder: Path, tmp_path: Path, family: str
+) -> None:
     if family != "dream":
         pytest.skip("a token of DiffuCoder")
     shutil.copytree(published_folder, tmp_path, dirs_exist_ok=True)

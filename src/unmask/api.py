@@ -37,6 +37,12 @@ class Generation:
     def tokens_per_second(self) -> float:
         return len(self.tokens) / self.seconds if self.seconds else 0.0
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the canvas, coloured by route."""
+        from unmask.view import generation_html
+
+        return generation_html(self)
+
 
 def generate(
     model: Model,
@@ -48,7 +54,7 @@ def generate(
     seed: int = 0,
     raw: bool = False,
     early_stop: bool = False,
-    score_dtype: torch.dtype | None = None,
+    score_dtype: torch.dtype | str | None = None,
     watch: Callable[[Row, Step], None] | None = None,
     **options: Any,
 ) -> Generation | list[Generation]:
@@ -61,6 +67,7 @@ def generate(
     import torch
 
     from unmask.loop import Loop
+    from unmask.models import parse_dtype
 
     many = isinstance(prompt, list | tuple) and all(isinstance(item, str) for item in prompt)
     prompts: list[Any] = list(prompt) if many else [prompt]
@@ -72,7 +79,7 @@ def generate(
     ]
     for index, row in enumerate(rows):
         row.tag = index if many else None
-    Loop(model, score_dtype=score_dtype or torch.float32, early_stop=early_stop, watch=watch).run(rows)
+    Loop(model, score_dtype=parse_dtype(score_dtype) or torch.float32, early_stop=early_stop, watch=watch).run(rows)
     results = [finish(model, row) for row in rows]
     return results if many else results[0]
 
@@ -95,15 +102,20 @@ def make_row(
 
     if isinstance(decoder, str):
         decoder = decoders.get(decoder, spec=model.spec, **(options or {}))
+    elif not isinstance(decoder, Decoder):
+        raise UserError(f"decoder takes a name or a decoder object, not {decoder!r}")
     elif options:
         raise UserError(f"options {', '.join(options)} belong to a decoder name; set them on the decoder object")
+    if not isinstance(seed, int) or abs(seed) >= 1 << 63:
+        raise UserError(f"seed must be a whole number of at most 63 bits, not {seed!r}")
     prompt_ids = encode_prompt(model, prompt, raw)
     length, fixed = lay_out(model, canvas, canvas_length)
-    if len(prompt_ids) + length > model.spec.context:
+    room = model.spec.context - len(prompt_ids)
+    if length > room:
+        smaller = f" or use a canvas of at most {room}" if room > 0 else ""
         raise UserError(
             f"the prompt has {len(prompt_ids)} tokens and the canvas {length}, but {model.name} takes "
-            f"{model.spec.context} in all: shorten the prompt or use a canvas of at most "
-            f"{max(0, model.spec.context - len(prompt_ids))}"
+            f"{model.spec.context} in all: shorten the prompt{smaller}"
         )
     resolved = decoder.resolve(model.spec, length)
     header = {
@@ -130,31 +142,48 @@ def encode_prompt(model: Model, prompt: Prompt, raw: bool) -> list[int]:
             raise UserError("the prompt is empty: give some text")
         if raw:
             return model.tokenizer.encode(prompt)
-        prompt = [{"role": "user", "content": prompt}]
-    if not prompt or not any(message.get("content", "").strip() for message in prompt):
+        return model.tokenizer.encode_chat([{"role": "user", "content": prompt}])
+    messages: Any = prompt
+    if not isinstance(messages, Sequence) or not all(is_message(message) for message in messages):
+        raise UserError(
+            "a prompt is a text, or a list of chat messages that each have a role and a content, both text"
+        )
+    if not any(message["content"].strip() for message in messages):
         raise UserError("the prompt is empty: give some text")
     if raw:
         raise UserError("raw takes a plain text prompt, not chat messages")
-    return model.tokenizer.encode_chat(prompt)
+    return model.tokenizer.encode_chat(messages)
+
+
+def is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("role", "content"))
 
 
 def lay_out(
     model: Model, canvas: Sequence[str | int] | None, canvas_length: int | None
 ) -> tuple[int, dict[int, int]]:
     """Canvas length and fixed tokens, from parts of text and counts of masks (or all masks)."""
+    if canvas_length is not None and (not isinstance(canvas_length, int) or canvas_length < 1):
+        raise UserError(f"the canvas length must be a whole number of at least 1, not {canvas_length!r}")
     if canvas is None:
         return (model.spec.canvas_length if canvas_length is None else canvas_length), {}
+    if isinstance(canvas, str):
+        raise UserError("canvas takes a list of texts and numbers of masks, not one text")
     fixed: dict[int, int] = {}
     at = 0
     for part in canvas:
-        if isinstance(part, int) and part >= 1:
+        if isinstance(part, int) and not isinstance(part, bool) and part >= 1:
             at += part
         elif isinstance(part, str):
             for token in model.tokenizer.encode(part):
+                if token == model.spec.mask_id:
+                    raise UserError(f"{part!r} spells the mask token: give a number of masks instead")
                 fixed[at] = token
                 at += 1
         else:
             raise UserError(f"canvas parts are texts and positive numbers of masks, not {part!r}")
+    if not at:
+        raise UserError("the canvas is empty: give texts and numbers of masks")
     if canvas_length is not None:
         if canvas_length < at:
             raise UserError(f"the canvas parts take {at} positions, more than canvas_length {canvas_length}")

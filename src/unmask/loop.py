@@ -223,9 +223,8 @@ class Loop:
         row.branches += readings.branches
         row.canvas.commit(step.positions[step.committed], step.token[step.committed])
         row.view = commit.keep
-        # A schedule may leave steps empty (Dream's first), but never this many in a row.
         row.memory["idle"] = 0 if step.committed.any() else row.memory.get("idle", 0) + 1
-        if row.memory["idle"] > view.length + 8:
+        if row.memory["idle"] > row.decoder.patience(view.length):
             row.error = DecodeError(f"{row.decoder.name} committed nothing in {row.memory['idle']} steps")
         row.settled = self.early_stop and row.canvas.settled_at(self.model.stop_ids)
         row.trace.steps.append(step)

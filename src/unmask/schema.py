@@ -1,7 +1,7 @@
 """The fields of a trace file and what each may hold (docs/trace.md explains them).
 
 A damaged file is refused when it is read, with a sentence that names the field, so that no reader has to
-expect anything else. Fields that are not listed are allowed: later versions and third parties may add some.
+expect anything else. The header and the end may have more fields; any other field of a step is a column.
 """
 
 from __future__ import annotations
@@ -65,22 +65,20 @@ HEADER: dict[str, Check] = {
     "model": text, "family": text, "decoder": text, "params": table_of(known), "prompt": prompt,
     "prompt_ids": list_of(whole), "canvas_length": lambda value: whole(value) and 1 <= value <= CANVAS_LIMIT,
     "fixed": table_of(whole, id_text), "mask_id": whole, "stop_ids": list_of(whole),
-    "seed": lambda value: isinstance(value, int) and abs(value) < 1 << 63, "raw": flag, "pieces": table_of(text, id_text),
+    "seed": lambda value: isinstance(value, int) and abs(value) < 1 << 63, "raw": flag,
+    "pieces": table_of(text, id_text),
 }  # fmt: skip
 STEP: dict[str, Check] = {
     "nfe": whole, "positions": list_of(whole), "tokens": list_of(whole), "c": list_of(real), "H": list_of(real),
-    "routes": table_of(list_of(whole)), "waits": table_of(list_of(whole)), "K": list_of(figure),
-    "r": list_of(figure), "S": list_of(figure), "E": list_of(figure), "score": list_of(figure), "threshold": figure,
-    "projected": whole, "branches": whole, "seconds": table_of(amount),
+    "routes": table_of(list_of(whole)), "waits": table_of(list_of(whole)), "threshold": figure, "projected": whole,
+    "branches": whole, "seconds": table_of(amount),
 }  # fmt: skip
 END: dict[str, Check] = {
     "text": text, "tokens": whole, "non_eos": whole, "canvas": whole, "finish_reason": text, "nfe": whole,
     "branches": whole, "seconds": amount,
 }  # fmt: skip
 
-COLUMNS = ("K", "r", "S", "E", "score")  # one entry per position, where a decoder computes them
 HEADER_REQUIRED = ("decoder", "prompt_ids", "canvas_length", "mask_id")
-STEP_REQUIRED = tuple(name for name in STEP if name not in COLUMNS)
 END_REQUIRED = ("text", "tokens", "finish_reason", "nfe", "seconds")
 
 
@@ -92,10 +90,10 @@ def check_header(data: Any) -> None:
 
 def check_step(data: Any, header: Mapping[str, Any], filled: set[int]) -> None:
     """`filled` holds the positions committed so far, and gains this step's."""
-    check(data, STEP, STEP_REQUIRED)
-    positions = data["positions"]
-    for name in ("tokens", "c", "H", *COLUMNS):
-        require(len(data.get(name, positions)) == len(positions), f"{name} must have one entry per position")
+    check(data, STEP, tuple(STEP))
+    positions, column = data["positions"], list_of(figure)
+    for name in ("tokens", "c", "H", *(data.keys() - STEP.keys())):  # whatever else there is is a column
+        require(column(data[name]) and len(data[name]) == len(positions), f"{name} must have one number per position")
     require(all(position < header["canvas_length"] for position in positions), "a position is outside the canvas")
     indices = sorted(i for group in ("routes", "waits") for part in data[group].values() for i in part)
     require(indices == list(range(len(positions))), "routes and waits must name every index once")

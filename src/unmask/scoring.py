@@ -44,7 +44,7 @@ def extract_code(text: str) -> str:
     return (match.group(1) if match else text).strip("\r\n")
 
 
-_BOX = re.compile(r"\\f?boxed\s*")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 
 def extract_boxed(text: str) -> str | None:

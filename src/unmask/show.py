@@ -128,17 +128,22 @@ class Picture:
 
     def draw(self, i: int, lines: list[Text], room: int, width: int) -> int:
         """Append position i; a new line after a line end, or where a long word hits the edge."""
+        style, chunk = self.style(i), ""
         for char in self.pieces[i]:
             if cell_len(char) > room:
+                lines[-1].append(chunk, style)
                 lines.append(Text())
-                room = width
-            if char == " " and not lines[-1].plain and len(lines) > 1 and lines[-2].plain[-1:] != LINE_END:
+                chunk, room = "", width
+            wrapped = len(lines) > 1 and lines[-2].plain[-1:] != LINE_END
+            if char == " " and wrapped and not (lines[-1].plain or chunk):
                 continue  # the space at which a line was broken
-            lines[-1].append(char, self.style(i))
+            chunk += char
             room -= cell_len(char)
             if char == LINE_END:
+                lines[-1].append(chunk, style)
                 lines.append(Text())
-                room = width
+                chunk, room = "", width
+        lines[-1].append(chunk, style)
         return room
 
     def units(self) -> Iterable[list[int]]:

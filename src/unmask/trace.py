@@ -43,7 +43,7 @@ class Step:
     @classmethod
     def record(cls, view: StepView, commit: Commit, nfe: int) -> Step:
         token = view.token if commit.token is None else commit.token
-        columns = {k: _f32(v) for k, v in commit.columns.items() if np.isfinite(v).any()}
+        columns = {k: _f32(v) for k, v in commit.columns.items() if not np.isnan(v).all()}
         return cls(
             nfe, view.positions.astype(np.int32), np.asarray(token, dtype=np.int32), _f32(view.confidence),
             _f32(view.entropy), commit.verdict, commit.take.copy(), columns, commit.threshold,
@@ -82,7 +82,7 @@ class Step:
         return cls(
             data["nfe"], np.array(data["positions"], dtype=np.int32), np.array(data["tokens"], dtype=np.int32),
             _parse(data["c"]), _parse(data["H"]), verdict, committed,
-            {name: _parse(data[name]) for name in ("K", "r", "S", "E", "score") if name in data},
+            {name: _parse(column) for name, column in data.items() if name not in schema.STEP},
             None if data["threshold"] is None else float(data["threshold"]),
             data["projected"], data["branches"], dict(data["seconds"]),
         )  # fmt: skip
@@ -151,19 +151,20 @@ class Trace:
 
     @classmethod
     def parse(cls, text: str, name: str = "trace") -> Trace:
-        lines = [line for line in text.split("\n") if line.strip()]
-        trace, number, filled = None, 0, set()
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        trace, number = None, 0
+        filled: set[int] = set()
         try:
-            for number, line in enumerate(lines, start=1):
+            for number, line in lines:  # noqa: B007 (the except clause names it)
                 data = json.loads(line)
-                if number == 1:
+                if trace is None:
                     trace = cls._open(data, name)
                 elif "step" in data:
-                    schema.check_step(data["step"], trace.header, filled)  # type: ignore[union-attr]
-                    trace.steps.append(Step.from_json(data["step"]))  # type: ignore[union-attr]
+                    schema.check_step(data["step"], trace.header, filled)
+                    trace.steps.append(Step.from_json(data["step"]))
                 else:
                     schema.check_end(data["end"])
-                    trace.end = data["end"]  # type: ignore[union-attr]
+                    trace.end = data["end"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{name}, line {number}: not a valid trace line ({error})") from None
         if trace is None or not trace.end:

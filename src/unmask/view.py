@@ -57,16 +57,17 @@ class Cell:
     text: str  # what the cell shows
     route: str  # "" while masked
     strength: int  # tenths of confidence, 0 to 9
+    end: bool  # an end of text: drawn, but faintly
     label: str  # what a reader who sees no colours is told
 
 
 def cells(trace: Trace) -> list[Cell]:
     """Every position of the canvas, as the page shows it when the decode is over."""
     stop_ids = frozenset(trace.header.get("stop_ids", ()))
-    made = [Cell(i, "", "", 0, f"position {i}: masked") for i in range(trace.canvas_length)]
+    made = [Cell(i, "", "", 0, False, f"position {i}: masked") for i in range(trace.canvas_length)]
     for position, token in trace.header.get("fixed", {}).items():
-        piece, at = trace.piece(token), int(position)
-        made[at] = Cell(at, shown(piece, token in stop_ids), GIVEN, 9, f"position {at}: {quoted(piece)}, given")
+        piece, at, end = trace.piece(token), int(position), token in stop_ids
+        made[at] = Cell(at, shown(piece, end), GIVEN, 9, end, f"position {at}: {quoted(piece)}, given")
     params = {"decoder": trace.header["decoder"], **trace.header.get("params", {})}
     for count, step in enumerate(trace.steps, start=1):
         for i in np.flatnonzero(step.committed):
@@ -74,16 +75,17 @@ def cells(trace: Trace) -> list[Cell]:
             columns = {"c": step.confidence, "H": step.entropy, **step.columns}
             values = {name: shortest(column[i]) for name, column in columns.items() if not np.isnan(column[i])}
             why = reason(route, values, step.threshold, params)
-            name = "end of text" if token in stop_ids else quoted(trace.piece(token))
+            end, piece = token in stop_ids, trace.piece(token)
+            name = "end of text" if end else quoted(piece)
             label = f"position {at}: {name}, step {count}, {route}" + (f": {why}" if why else "")
-            made[at] = Cell(at, shown(trace.piece(token), token in stop_ids), route, tenths(values["c"]), label)
+            made[at] = Cell(at, shown(piece, end), route, tenths(values["c"]), end, label)
     return made
 
 
 def shown(piece: str, end: bool) -> str:
-    """A piece in its cell. Cells are apart anyway, so a leading space says nothing; a lone one is drawn."""
+    """A piece in its cell: a leading space says nothing there; where there is nothing else, spaces are counted."""
     text = visible(piece)
-    return END if end else (text.strip() or "␣")
+    return END if end else text.strip() or f"␣{len(text) if len(text) > 1 else ''}"
 
 
 def shortest(value: np.float32) -> float:
@@ -98,8 +100,8 @@ def tenths(confidence: float) -> int:
 def generation_html(out: Generation) -> str:
     """What a notebook shows for a Generation. No scripts: it looks the same wherever the notebook is opened."""
     trace = out.trace
-    tokens = plural(len(out.tokens), "token")
-    facts = f"{plural(out.nfe, 'forward')} · {tokens} · {duration(out.seconds)} · {number(out.tokens_per_second)} tokens/s"
+    work = f"{plural(out.nfe, 'forward')} · {plural(len(out.tokens), 'token')}"
+    facts = f"{work} · {duration(out.seconds)} · {number(out.tokens_per_second)} tokens/s"
     title = f"{escape(str(trace.header['decoder']))} on {escape(str(trace.header.get('model', '')))}"
     return (
         f'<div class="um um-note"><style>{stylesheet()}</style>'
@@ -112,6 +114,7 @@ def generation_html(out: Generation) -> str:
 
 def cell_html(cell: Cell) -> str:
     attributes = f'data-route="{escape(cell.route)}" data-strength="{cell.strength}" title="{escape(cell.label)}"'
+    attributes += " data-end" if cell.end else ""
     return f'<span class="um-cell" {attributes}><span class="um-text">{escape(cell.text)}</span></span>'
 
 

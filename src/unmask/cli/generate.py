@@ -57,6 +57,7 @@ def generate(
     if trace:
         opt.check_writable(trace)
     early = opt.early_decoder(decoder, option)
+    precision = opt.parse_score_dtype(score_dtype)
     loaded = opt.load_model(model, device, dtype, revision)
     policy = opt.late_decoder(early, decoder, option, loaded)
     warn_unknown(loaded, prompt, infill)
@@ -64,7 +65,7 @@ def generate(
         watcher = stack.enter_context(Watcher(loaded.tokenizer.piece, whole=watch))
         result = unmask.generate(
             loaded, prompt, policy, canvas_length=canvas_length, canvas=canvas, seed=seed, raw=raw,
-            early_stop=early_stop, score_dtype=opt.parse_score_dtype(score_dtype), watch=watcher,
+            early_stop=early_stop, score_dtype=precision, watch=watcher,
         )  # fmt: skip
     assert not isinstance(result, list)
     if trace:
@@ -106,7 +107,8 @@ def parse_infill(infill: str | None) -> list[str | int] | None:
 
 
 def warn_unknown(model: Model, prompt: str, infill: str | None) -> None:
-    words = model.tokenizer.unknown_words(f"{prompt} {GAP.sub(' ', infill or '')}")
+    texts = [prompt, *GAP.split(infill or "")[::2]]
+    words = list(dict.fromkeys(word for text in texts for word in model.tokenizer.unknown_words(text) if word))
     if words:
         shown = ", ".join(repr(word) for word in words[:8]) + (" and others" if len(words) > 8 else "")
         opt.warn(f"{model.name} does not know {shown}; it reads {'it' if len(words) == 1 else 'them'} as unknown")

@@ -38,28 +38,28 @@ WORDS = {
 
 
 def parse_options(name: str, given: Sequence[str] | None, spec: Any = None) -> dict[str, Any]:
-    """`-o beta=4`, `-o @file.json` -> keyword arguments of the decoder called `name`; later ones win over a file."""
+    """`-o beta=4`, `-o @file.json` -> keyword arguments of the decoder called `name`. What is said beats a file."""
     from unmask import decoders
 
     cls, _, name = decoders.find(name, spec)
     hints = field_types(cls)
-    options: dict[str, Any] = {}
-    said: set[str] = set()
+    said: dict[str, Any] = {}
+    filed: dict[str, Any] = {}
     for item in given or ():
         if item.startswith("@"):
-            pairs = read_options(Path(item[1:]))
-        else:
-            option, equals, value = item.partition("=")
-            if not equals or not option:
-                raise UserError(f"-o {item!r} is not an option: write -o NAME=VALUE or -o @FILE.json")
-            if option in said:
-                raise UserError(f"option {option} is given twice")
-            said.add(option)
-            pairs = {option: value}
-        for option, value in pairs.items():
-            if option not in hints:
-                raise unknown_option(name, option, hints)
-            options[option] = convert(name, option, value, hints[option])
+            filed |= read_options(Path(item[1:]))
+            continue
+        option, equals, value = item.partition("=")
+        if not equals or not option:
+            raise UserError(f"-o {item!r} is not an option: write -o NAME=VALUE or -o @FILE.json")
+        if option in said:
+            raise UserError(f"option {option} is given twice")
+        said[option] = value
+    options: dict[str, Any] = {}
+    for option, value in (filed | said).items():
+        if option not in hints:
+            raise unknown_option(name, option, hints)
+        options[option] = convert(name, option, value, hints[option])
     return options
 
 

@@ -79,10 +79,10 @@ def parse_steps(text: str | None, count: int) -> tuple[int, int] | None:
         b = (int(last) if last.strip() else count) if colon else a
     except ValueError:
         raise UserError(f"--steps takes A:B, as in 3:7, not {text!r}") from None
-    if not 1 <= a <= b:
-        raise UserError(f"--steps {text}: steps are counted from 1, the first not after the last")
     if a > count:
         raise UserError(f"--steps {text}: the trace has only {count} steps")
+    if not 1 <= a <= b:
+        raise UserError(f"--steps {text}: steps are counted from 1, the first not after the last")
     return a, min(b, count)
 
 

@@ -168,6 +168,10 @@ class Decoder:
     def guidance(self) -> float:
         return 0.0
 
+    def patience(self, length: int) -> int:
+        """Steps in a row that may commit nothing (Dream's first does) before the loop gives the row up."""
+        return length + 8
+
     def params(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unmask.decoders.base import Attention, BlockDecoder, Commit, Decoder, StepView, best, in_unit, lowest_mapped, verdicts
+from unmask.decoders.base import (
+    Attention,
+    BlockDecoder,
+    Commit,
+    Decoder,
+    StepView,
+    best,
+    in_unit,
+    lowest_mapped,
+    verdicts,
+)
 
 # tau_min -> tau_max per family and task. Dream's cells other than GSM8K are not published: provisional.
 THRESHOLDS = {

@@ -92,10 +92,12 @@ class LladaDefault(BlockDecoder):
         """Tokens, perhaps with Gumbel noise; confidences from the distribution without it."""
         if not self.wants_logits:
             return view.token, view.confidence
+        import torch
+
         from unmask.decoders.sampling import gumbel_argmax
 
         assert view.logits is not None
-        clean = view.logits.double()
+        clean = view.logits.to(torch.float64, copy=True)  # written to below
         if self.logits_eos_inf:
             clean[:, view.eos_id] = -np.inf
         token = gumbel_argmax(view.choosable.forbid(clean), self.temperature, view.rng)
@@ -143,6 +145,10 @@ class DreamDefault(Decoder):
     @property
     def wants_logits(self) -> bool:
         return True
+
+    def patience(self, length: int) -> int:
+        assert self.steps is not None
+        return max(length, self.steps) + 8  # many more steps than masks: the first ones are all empty
 
     def times(self, step: int) -> tuple[float, float]:
         """t_step and t_step+1 of linspace(1, eps, steps + 1)."""

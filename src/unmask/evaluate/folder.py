@@ -136,7 +136,7 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(handle, start=1):
             sample = parse(line)
             if sample is None:
-                if handle.peek(1):  # type: ignore[attr-defined]  # (a BufferedReader has it)
+                if handle.peek(1):
                     raise UserError(f"{file}, line {number} is damaged: restore the file or delete that line")
                 return
             known = seen.setdefault(sample["decoder"], set())

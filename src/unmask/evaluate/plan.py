@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask import tasks
+from unmask import sandbox, tasks
+from unmask.errors import UserError
 from unmask.evaluate.environment import fingerprint
 from unmask.evaluate.examples import Examples
 from unmask.evaluate.settings import Settings
@@ -115,16 +116,30 @@ def prepare(settings: Settings) -> Plan:
     """Everything that can be wrong with the request is found here, the cheap things first."""
     from unmask.models import locate
 
-    task = tasks.get(settings.task)
+    task = find_task(settings)
     locate(settings.model)  # a misspelt model, before the examples are read
     plan = Plan(settings, task, Examples(read(task, settings)), Checkpoint.find(settings))
     plan.identity  # noqa: B018 (resolves every decoder)
     return plan
 
 
+def find_task(settings: Settings) -> Task:
+    """The task, and the certainty that what it scores with is here."""
+    task = tasks.get(settings.task)
+    if settings.data is not None:
+        if not hasattr(task, "data"):
+            raise UserError(f"task {task.name} makes its own examples: leave out --data")
+        task.data = settings.data
+    if getattr(task, "runs_code", False):
+        sandbox.require()
+    if hasattr(task, "require"):
+        task.require()
+    return task
+
+
 def read(task: Task, settings: Settings) -> Iterator[Example]:
     limit = settings.limit
-    if limit is None and getattr(task, "endless", True):
+    if limit is None and getattr(task, "endless", False):
         limit = GENERATED_LIMIT
     return task.examples(settings.split, limit, settings.seed)
 

@@ -8,13 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from unmask import sandbox
 from unmask.evaluate.environment import versions
 from unmask.evaluate.folder import RunFolder, read_config, read_samples
 from unmask.evaluate.local import Executor, Local
 from unmask.evaluate.plan import Plan, prepare
 from unmask.evaluate.progress import Progress, Silent
 from unmask.evaluate.settings import Settings
-from unmask.evaluate.summary import Totals, rows
+from unmask.evaluate.summary import Totals, rows, summarise
 
 
 class Stopped(Exception):
@@ -38,7 +39,7 @@ def run(
         totals = recall(folder, plan)
         if any(plan.todo(folder.done, decoder) for decoder in settings.decoders):
             with closing(engine(plan)) as executor:
-                folder.describe({**plan.identity, **about(executor)})
+                folder.describe({**plan.identity, **about(plan, executor)})
                 work(plan, executor, folder, totals, progress or Silent())
         return folder.finish(rows(read_config(out), totals))
 
@@ -56,8 +57,8 @@ def work(plan: Plan, executor: Executor, folder: RunFolder, totals: dict[str, To
                 for sample in samples:
                     total.add(sample)
                 progress.update(decoder.label, samples)
-    except KeyboardInterrupt:
-        raise Stopped(folder.finish(rows(read_config(folder.path), totals))) from None
+    except KeyboardInterrupt:  # perhaps between a sample's writing and its counting: what is on disk counts
+        raise Stopped(folder.finish(summarise(folder.path))) from None
     finally:
         progress.stop()
 
@@ -72,9 +73,10 @@ def recall(folder: RunFolder, plan: Plan) -> dict[str, Totals]:
     return totals
 
 
-def about(executor: Executor) -> dict[str, Any]:
+def about(plan: Plan, executor: Executor) -> dict[str, Any]:
     """What is worth knowing, but may differ when a run is resumed elsewhere."""
     return {
+        "sandbox": sandbox.level() if getattr(plan.task, "runs_code", False) else None,
         "engine": executor.name,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": versions(),

@@ -64,17 +64,12 @@ class Worker:
         queue = iter(examples)
         rows: list[Row] = []
         while True:
-            rejected: list[Finished] = []
-            for index, example in queue:
-                entry = self.admit(spec, index, example)
+            while len(rows) < self.decoding.batch_size and (pair := next(queue, None)) is not None:
+                entry = self.admit(spec, *pair)
                 if isinstance(entry, Finished):
-                    rejected.append(entry)
+                    yield [entry]
                 else:
                     rows.append(entry)
-                if len(rows) == self.decoding.batch_size:
-                    break
-            if rejected:
-                yield rejected
             if not rows:
                 return
             try:

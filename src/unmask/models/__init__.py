@@ -102,11 +102,11 @@ def locate(name: str | Path) -> Path | None:
 def parse_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     import torch
 
-    if not isinstance(dtype, str):
-        return dtype
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+    if dtype is None or dtype in known.values():
+        return dtype  # type: ignore[return-value]
     if dtype not in known:
-        raise unknown("dtype", dtype, known)
+        raise unknown("dtype", str(dtype), known)
     return known[dtype]
 
 

@@ -229,8 +229,12 @@ def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own:
         if value is None and name == "pad_id":
             value = dims["eos_id"]
         whole = name not in ("norm_eps", "rope_theta")
-        numeric = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not numeric or (whole and not float(value).is_integer()):
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+            or (whole and not float(value).is_integer())
+        ):
             raise UserError(f"{path}: {key} must be a {'whole ' if whole else ''}number, found {value!r}")
         if value < 0 or (value == 0 and not name.endswith(("_id", "_eps"))):
             raise UserError(f"{path}: {key} must be positive, found {value!r}")

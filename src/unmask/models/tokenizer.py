@@ -49,7 +49,10 @@ class Tokenizer:
         return max(self.fast.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:
-        return self.fast.encode(text, add_special_tokens=False).ids
+        try:
+            return self.fast.encode(text, add_special_tokens=False).ids
+        except TypeError:  # what the library says of half a surrogate pair
+            raise UserError("the text is not valid Unicode: it cannot be encoded") from None
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.fast.decode(list(ids), skip_special_tokens=True)

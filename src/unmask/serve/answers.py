@@ -58,7 +58,9 @@ class Cut:
             return Answer(text, len(kept), reason)
         # As many tokens as it took for the stop sequence to appear: more tokens never make it disappear.
         counts = range(len(kept) + 1)
-        used = bisect_left(counts, True, key=lambda n: first_stop(self.tokenizer.decode(kept[:n]), self.stop) is not None)
+        used = bisect_left(
+            counts, True, key=lambda n: first_stop(self.tokenizer.decode(kept[:n]), self.stop) is not None
+        )
         return Answer(text[:end], used, "stop")
 
     def limit(self, tokens: Sequence[int]) -> Sequence[int]:

@@ -31,6 +31,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
+# With `stream` the same 200 is a stream of events.
+STREAMED: dict[int | str, dict[str, Any]] = {**ERRORS, 200: {"content": {"text/event-stream": {}}}}
+
+
 @dataclass(frozen=True)
 class Call:
     """One request on its way: how its answers are cut and worded."""

@@ -28,7 +28,9 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 def serve(
     model: opt.ModelName = "tiny",
-    host: Annotated[str, Option(help="address to listen on; anything but a loopback address opens it to others")] = "127.0.0.1",
+    host: Annotated[
+        str, Option(help="address to listen on; anything but a loopback address opens it to others")
+    ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="0 takes any free one")] = 8000,
     decoder: Annotated[str, Option("--decoder", "-d", help="where a request names none")] = "rpd",
     name: Annotated[str | None, Option(help="what requests call the model; its own name by default")] = None,
@@ -41,7 +43,9 @@ def serve(
     deadline: Annotated[float, Option(min=0.1, help="seconds a request may take, waiting included")] = 120.0,
     drain: Annotated[float, Option(min=0.1, help="seconds to finish requests after SIGTERM")] = 20.0,
     max_canvas: Annotated[int, Option(min=1, help="longest canvas a request may ask for")] = 1024,
-    log_prompts: Annotated[bool, Option("--log-prompts", help="write prompts to the log (off: they never are)")] = False,
+    log_prompts: Annotated[
+        bool, Option("--log-prompts", help="write prompts to the log (off: they never are)")
+    ] = False,
     device: opt.Device = None,
     dtype: opt.Dtype = None,
     revision: opt.Revision = None,
@@ -108,7 +112,9 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind(address)
         return listening
     except OSError as error:
-        raise UserError(f"cannot listen on {host}:{port} ({error.strerror}): choose another --port or --host") from None
+        raise UserError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port or --host"
+        ) from None
 
 
 def configure(app: Any, limits: Limits) -> uvicorn.Config:

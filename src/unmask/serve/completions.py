@@ -9,9 +9,10 @@ from typing import Any
 import fastapi
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel
 
 from unmask.api import Prompt
-from unmask.serve.calls import ERRORS, Call
+from unmask.serve.calls import ERRORS, STREAMED, Call
 from unmask.serve.errors import ApiError
 from unmask.serve.responses import ChatCompletion, ModelCard, ModelList, TextCompletion
 from unmask.serve.schemas import ChatRequest, CompletionRequest
@@ -23,7 +24,7 @@ async def until_gone(request: fastapi.Request) -> None:
         pass
 
 
-async def respond(http: fastapi.Request, call: Call, stream: bool, shape: type) -> Response:
+async def respond(http: fastapi.Request, call: Call, stream: bool, shape: type[BaseModel]) -> Response:
     if stream:
         headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}
         return StreamingResponse(call.stream(), media_type="text/event-stream", headers=headers)
@@ -62,13 +63,13 @@ def router(service: Service) -> APIRouter:
         """Decoders with their options: names, types, defaults, and what they mean."""
         return service.catalogue.describe(service.model.spec.canvas_length)
 
-    @api.post("/chat/completions", responses=ERRORS, response_model=ChatCompletion, tags=["completions"])
+    @api.post("/chat/completions", responses=STREAMED, response_model=ChatCompletion, tags=["completions"])
     async def chat(body: ChatRequest, request: fastapi.Request) -> Response:
         messages = [message.plain() for message in body.messages]
         call = await Call.open(service, body, [messages], chat=True)
         return await respond(request, call, bool(body.stream), ChatCompletion)
 
-    @api.post("/completions", responses=ERRORS, response_model=TextCompletion, tags=["completions"])
+    @api.post("/completions", responses=STREAMED, response_model=TextCompletion, tags=["completions"])
     async def complete(body: CompletionRequest, request: fastapi.Request) -> Response:
         prompts: list[Prompt] = list(body.prompt) if isinstance(body.prompt, list) else [body.prompt]
         call = await Call.open(service, body, prompts, chat=False)

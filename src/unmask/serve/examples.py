@@ -8,7 +8,7 @@ from typing import Any
 from unmask.models import Model
 
 SEED = 2026  # any; fixed, so that everybody sees the same examples
-PER_TASK = 4
+PER_TASK = 3
 LABELS = {"wordproblems": "word problem", "functions": "function"}
 GENERAL = (
     ("arithmetic", "Mia has 12 apples and buys 30 more. She gives half of them away. How many are left?"),

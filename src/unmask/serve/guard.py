@@ -87,7 +87,9 @@ class Guard:
 
     def note(self, scope: Scope, reply: Reply, seconds: float) -> None:
         """Paths we do not know are not spelled out: a log or a metric is no place for a stranger's text."""
-        path = scope["path"] if scope["path"] in KNOWN else "/page/*" if scope["path"].startswith("/page/") else "other"
+        path = (
+            scope["path"] if scope["path"] in KNOWN else "/page/*" if scope["path"].startswith("/page/") else "other"
+        )
         self.metrics.count_request(path, reply.status, seconds, path in DECODING)
         level = logging.DEBUG if path in ("/health", "/metrics") else logging.INFO
         method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "?"
@@ -182,5 +184,3 @@ def digest(key: str) -> bytes:
 def hostname(host: str) -> str:
     """Without the port: `localhost:8000`, `[::1]:8000`."""
     return host.lower().rpartition("]")[0] + "]" if host.startswith("[") else host.lower().partition(":")[0]
-
-

@@ -74,9 +74,7 @@ def step_isolated(loop: Any, rows: Sequence[Row]) -> Outcome:
         return Outcome({id(rows[0]): verdict}, crowded)
     half = len(rows) // 2
     one, two = step_isolated(loop, rows[:half]), step_isolated(loop, rows[half:])
-    return Outcome(
-        {**one.errors, **two.errors}, crowded or one.crowded or two.crowded, max(one.fitted, two.fitted)
-    )
+    return Outcome({**one.errors, **two.errors}, crowded or one.crowded or two.crowded, max(one.fitted, two.fitted))
 
 
 def describe(error: Exception) -> ApiError:

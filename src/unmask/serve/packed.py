@@ -65,9 +65,7 @@ def forward(block: Block, x: Tensor, cos: Tensor, sin: Tensor, lengths: Sequence
     """Block.forward with attention inside each row's stretch only."""
     grouped = block.kv_heads != block.heads
     parts = [part.split(list(lengths), dim=2) for part in block.project(x, cos, sin)]
-    mixed = [
-        F.scaled_dot_product_attention(q, k, v, enable_gqa=grouped) for q, k, v in zip(*parts, strict=True)
-    ]
+    mixed = [F.scaled_dot_product_attention(q, k, v, enable_gqa=grouped) for q, k, v in zip(*parts, strict=True)]
     x = x + block.out(torch.cat(mixed, dim=2).transpose(1, 2).flatten(2))
     gate, up = block.gate_up(block.mlp_norm(x)).chunk(2, dim=-1)
     return x + block.down(F.silu(gate) * up)

@@ -36,7 +36,11 @@ class Beyond:
 
     def tokens(self, step: Step) -> list[tuple[int, Token]]:
         columns = zip(
-            step.positions.tolist(), step.token.tolist(), step.committed.tolist(), step.confidence.tolist(), strict=True
+            step.positions.tolist(),
+            step.token.tolist(),
+            step.committed.tolist(),
+            step.confidence.tolist(),
+            strict=True,
         )
         return [
             (

@@ -74,7 +74,10 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
+Status = Literal["ok", "draining", "failed"]
+
+
 class Health(BaseModel):
-    status: Literal["ok", "draining", "failed"]
+    status: Status
     model: str
     version: str

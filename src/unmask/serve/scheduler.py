@@ -94,7 +94,7 @@ class Scheduler:
             if self.closing_at is not None:
                 raise closing()
             free = self.room - len(self.running) + self.limits.queue - len(self.waiting)
-            if len(job.tasks) > min(free, self.limits.queue):
+            if len(job.tasks) > free:
                 raise busy(self.interval * max(1, len(self.waiting)) / 4)
             self.waiting.extend(job.tasks)
             self.wake.notify()
@@ -171,6 +171,8 @@ class Scheduler:
         """Fill the free places from the front of the line. Nobody overtakes: a big row at the front waits until
         enough has left, and leave it will, because turns end."""
         with self.wake:
+            while len(self.running) > self.room:  # memory was short: the latest go back to the front
+                self.waiting.appendleft(self.running.pop())
             self.rotate()
             used = sum(len(task.row.canvas.ids) for task in self.running)
             while self.waiting and len(self.running) < self.room:

@@ -19,7 +19,7 @@ def whole_text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(whole_text)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
 Name = Annotated[Text, Field(max_length=128)]
 
 
@@ -89,7 +89,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "web_search_options": (None,), "max_output_tokens": (None,),
 }  # fmt: skip
 # Bookkeeping between a client and OpenAI's own service.
-IGNORED = ("user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier", "prompt_cache_key")
+IGNORED = (
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "parallel_tool_calls",
+    "safety_identifier",
+    "prompt_cache_key",
+)
 
 
 class ChatRequest(Request):

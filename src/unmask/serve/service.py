@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unmask.api import Prompt, finish, make_row
@@ -29,14 +29,16 @@ class Settings:
     api_key: str | None = None
     hosts: tuple[str, ...] | None = None  # Host headers that are answered; None: any
     log_prompts: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.limits = settings, settings.limits
         # A path is nobody's business: the name is also what traces and error messages carry.
-        self.model = replace(model, name=settings.name or str(model.name).rstrip("/").rsplit("/", 1)[-1], net=pack(model.net))
+        self.model = replace(
+            model, name=settings.name or str(model.name).rstrip("/").rsplit("/", 1)[-1], net=pack(model.net)
+        )
         self.catalogue = Catalogue(self.model, self.limits)
         self.catalogue.entry(settings.decoder)
         self.started = int(time.time())
@@ -97,9 +99,7 @@ class Pending:
     """A job as the event loop sees it. Steps are not queued up for a reader: it is woken and looks at what is
     there, so a slow one gets larger pieces and holds no memory."""
 
-    def __init__(
-        self, rows: Sequence[Row], settled: Callable[[Sequence[int]], bool] | None, seconds: float
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], settled: Callable[[Sequence[int]], bool] | None, seconds: float) -> None:
         self.loop, self.event = asyncio.get_running_loop(), asyncio.Event()
         self.job = Job(rows, time.monotonic() + seconds, seconds, self.notify)
         if settled:

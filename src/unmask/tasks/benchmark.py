@@ -19,7 +19,6 @@ class BenchmarkTask:
     version: ClassVar[int] = 1
     metric: ClassVar[str] = "accuracy"
     summary: ClassVar[str]
-    endless: ClassVar[bool] = False
     runs_code: ClassVar[bool] = False
     benchmark: ClassVar[Benchmark]
 
@@ -28,7 +27,7 @@ class BenchmarkTask:
 
     @property
     def template(self) -> str:
-        """The prompt. Any change of it is a new file and a new version: scores of different prompts do not compare."""
+        """The prompt. A change of it is a new file and a new version: scores of different prompts do not compare."""
         return (PROMPTS / f"{self.name}.v{self.version}.txt").read_text(encoding="utf-8").strip()
 
     def examples(self, split: str = "test", limit: int | None = None, seed: int = 0) -> Iterator[Example]:

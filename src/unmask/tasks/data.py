@@ -119,7 +119,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
     """Numbered records of a JSONL file, gzip-compressed or not."""
     number = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        with (
+            gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines
+        ):
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue

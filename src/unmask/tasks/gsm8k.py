@@ -10,6 +10,8 @@ from .benchmark import BenchmarkTask
 from .data import Benchmark, Source
 
 HUB = "openai/gsm8k"
+TEST = "5ce871f10b043b8314aad55c6bef71d1811875cd65d55cbc07c9938b66d9b27b"
+TRAIN = "e87469c44077e10bb604b6a791a7e5a6e3a022ba6248559436b87e785ac1631a"
 
 
 def adapt(record: dict[str, Any]) -> dict[str, Any]:
@@ -22,15 +24,25 @@ def adapt(record: dict[str, Any]) -> dict[str, Any]:
 
 
 class GSM8K(BenchmarkTask):
-    """GSM8K. Right is a response whose last `####` is followed by the gold number; `18`, `18.0` and `$18` are equal."""
+    """GSM8K. Right is a response whose last `####` is followed by the gold number."""
 
     name = "gsm8k"
     summary = "grade-school word problems; the number after the last ####"
     benchmark = Benchmark(
         "gsm8k",
         {
-            "test": Source("gsm8k_test", 1319, "5ce871f10b043b8314aad55c6bef71d1811875cd65d55cbc07c9938b66d9b27b", (HUB, "main", "test")),
-            "train": Source("gsm8k_train", 7473, "e87469c44077e10bb604b6a791a7e5a6e3a022ba6248559436b87e785ac1631a", (HUB, "main", "train")),
+            "test": Source(
+                "gsm8k_test",
+                1319,
+                TEST,
+                (HUB, "main", "test"),
+            ),
+            "train": Source(
+                "gsm8k_train",
+                7473,
+                TRAIN,
+                (HUB, "main", "train"),
+            ),
         },
         adapt,
         ("question", "answer"),
@@ -42,7 +54,7 @@ class GSM8K(BenchmarkTask):
         )
 
     def score(self, example: Example, text: str) -> Score:
-        """The number after the last `####` must equal the gold answer as a number: 18, 18.0, $18 and 1,800 read so."""
+        """The number after the last `####` must equal the gold one as a number: `18`, `18.0` and `$18` are equal."""
         found = extract_hash_answer(text)
         if found is None:
             return Score(False, None, "no '#### number' in the response")

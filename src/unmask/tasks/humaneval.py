@@ -11,10 +11,15 @@ from .base import Example, Score
 from .benchmark import BenchmarkTask
 from .data import Benchmark, Source
 
+SHA256 = "4adeaecaa99aaa738e6d7035f00ca79c9d37ca352a6495a31ed18e54c8e19396"
+
 
 def adapt(record: dict[str, Any]) -> dict[str, Any]:
     fields = ("prompt", "entry_point", "canonical_solution", "test")
-    return {"id": record["task_id"] if "task_id" in record else record["id"], **{field: record[field] for field in fields}}
+    return {
+        "id": record["task_id"] if "task_id" in record else record["id"],
+        **{field: record[field] for field in fields},
+    }
 
 
 class HumanEval(BenchmarkTask):
@@ -26,7 +31,14 @@ class HumanEval(BenchmarkTask):
     runs_code = True
     benchmark = Benchmark(
         "humaneval",
-        {"test": Source("humaneval_test", 164, "4adeaecaa99aaa738e6d7035f00ca79c9d37ca352a6495a31ed18e54c8e19396", ("openai/openai_humaneval", None, "test"))},
+        {
+            "test": Source(
+                "humaneval_test",
+                164,
+                SHA256,
+                ("openai/openai_humaneval", None, "test"),
+            )
+        },
         adapt,
         ("prompt", "entry_point", "canonical_solution", "test"),
     )

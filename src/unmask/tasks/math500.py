@@ -10,6 +10,8 @@ from .base import Example, Score
 from .benchmark import BenchmarkTask
 from .data import Benchmark, Source
 
+SHA256 = "f4baeb27c3e5bac0396fdc3e42173df932f77910bb436684edaf9c6fa18cc3df"
+
 
 def adapt(record: dict[str, Any]) -> dict[str, Any]:
     return {
@@ -29,10 +31,20 @@ class Math500(BenchmarkTask):
     summary = "competition mathematics; symbolic equivalence of the boxed answer"
     benchmark = Benchmark(
         "math500",
-        {"test": Source("math500_test", 500, "f4baeb27c3e5bac0396fdc3e42173df932f77910bb436684edaf9c6fa18cc3df", ("HuggingFaceH4/MATH-500", None, "test"))},
+        {
+            "test": Source(
+                "math500_test",
+                500,
+                SHA256,
+                ("HuggingFaceH4/MATH-500", None, "test"),
+            )
+        },
         adapt,
         ("question", "answer"),
     )
+
+    def require(self) -> None:
+        symbolic.require()
 
     def example(self, record: dict[str, Any], template: str) -> Example:
         return Example(
@@ -41,7 +53,7 @@ class Math500(BenchmarkTask):
         )  # fmt: skip
 
     def score(self, example: Example, text: str) -> Score:
-        """The last \\boxed{} must be symbolically equivalent to the gold answer (math-verify, five seconds at most)."""
+        """The last \\boxed{} must be equivalent to the gold answer (math-verify, five seconds at most)."""
         found = extract_boxed(text)
         if found is None:
             return Score(False, None, "no \\boxed{} in the response")

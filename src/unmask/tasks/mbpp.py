@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import Any
 
 from .. import sandbox
@@ -56,7 +57,7 @@ class MBPP(BenchmarkTask):
         return Example(record["id"], prompt, record["code"], record["code"], meta)
 
     def score(self, example: Example, text: str) -> Score:
-        """Fences are removed; the code runs, then the task's setup (two tasks build a tree with it), then each test."""
+        """Fences are removed; the code runs, then the task's setup (two tasks have one), then each test."""
         code, meta = extract_code(text), example.meta
         if not code.strip():
             return Score(False, None, "no code in the response")
@@ -68,4 +69,7 @@ class MBPP(BenchmarkTask):
 def defined(code: str) -> list[str]:
     """Names of the reference's functions and classes: what a test may call, whatever else it names is Python's."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in ast.parse(code).body if isinstance(node, kinds)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some references have escapes that Python now frowns at
+        body = ast.parse(code).body
+    return [node.name for node in body if isinstance(node, kinds)]

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from ... import sandbox
+from ...scoring import extract_code
 from ..base import Example, Score
 from ..pieces import PROMPT_LIMIT, RESPONSE_LIMIT, pieces
 from ..splits import bucket, stream
@@ -39,7 +40,7 @@ LEADS = (
 SHOWN, HELD_OUT = 2, 6
 DOUBLE_QUOTES = 0.3
 WORDINGS = 64  # tries to word one program so that its text belongs to the split
-_FENCE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+LIMITS = sandbox.Limits(cpu=3.0, wall=10.0, memory_mb=512)
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
@@ -116,18 +117,14 @@ def _length(text: str) -> int:
     return len(pieces(text)) + quoted
 
 
-def extract_code(text: str) -> str:
-    """The program in a response: the first fenced block if there is one, else all of it."""
-    match = _FENCE.search(text)
-    return (match.group(1) if match else text).strip("\n")
-
-
 class Functions:
     """The task: a request in one sentence; the response is code only."""
 
     name = "functions"
     version = 1
     metric = "pass@1"
+    runs_code = True
+    endless = True
     summary = "generated requests for small Python functions, run against held-out assertions; no download"
 
     def examples(self, split: str = "test", limit: int | None = None, seed: int = 0) -> Iterator[Example]:
@@ -138,5 +135,7 @@ class Functions:
         code = extract_code(text)
         if not code.strip():
             return Score(False, None, "no code in the response")
-        outcome = sandbox.run("\n".join([code, "", *example.meta["tests"]]) + "\n")
+        tests = example.meta["tests"]
+        name = tests[0].removeprefix("assert ").partition("(")[0]
+        outcome = sandbox.judge(code, "\n".join(tests), names=[name], limits=LIMITS)
         return Score(outcome.passed, code, "" if outcome.passed else outcome.reason)

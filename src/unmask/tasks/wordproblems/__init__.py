@@ -50,6 +50,7 @@ class WordProblems:
     name = "wordproblems"
     version = 1
     metric = "accuracy"
+    endless = True
     summary = "generated multi-step arithmetic word problems with a trace; no download"
 
     def examples(self, split: str = "test", limit: int | None = None, seed: int = 0) -> Iterator[Example]:

@@ -1,0 +1,84 @@
+"""The paper's trade-off figure: accuracy against throughput and against NFE, points labelled by their value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unmask.errors import UserError
+from unmask.report.tradeoff import Series, pareto, series
+
+MARKERS = "os^Dvp*hX"
+AXES = (
+    ("tps", "tokens per second", False),
+    ("nfe", "forward calls per example (fewer to the right)", True),
+)
+
+
+def draw(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """One figure per model and task, as PNG and SVG; the files written."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+    except ImportError:
+        raise UserError("figures need matplotlib: pip install 'unmask[plot]'") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    places = dict.fromkeys((row["model"], row["task"]) for row in rows)
+    written: list[Path] = []
+    for model, task in places:
+        chosen = [row for row in rows if (row["model"], row["task"]) == (model, task) and row["n"]]
+        if chosen:
+            written += figure(model, task, chosen, folder)
+    return written
+
+
+def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+    from matplotlib import pyplot
+
+    groups = series(rows)
+    drawing, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
+    for panel, (key, label, reverse) in zip(panels, AXES, strict=True):
+        for number, group in enumerate(groups):
+            plot_series(panel, group, key, f"C{number % 10}", MARKERS[number % len(MARKERS)])
+        plot_front(panel, rows, key, reverse)
+        panel.set_xlabel(label)
+        panel.grid(alpha=0.25)
+        if reverse:
+            panel.invert_xaxis()
+    panels[0].set_ylabel("accuracy (%), bars: 95 % interval")
+    panels[1].legend(fontsize=8, loc="best")
+    row = rows[0]
+    drawing.suptitle(f"{model} on {task} (n = {row['n']}, {row['device']}, batch {row['batch_size']})", fontsize=10)
+    stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"tradeoff-{model}-{task}").strip("-")
+    paths = [folder / f"{stem}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        drawing.savefig(path, dpi=160)
+    pyplot.close(drawing)
+    return paths
+
+
+def plot_series(panel: Any, group: Series, key: str, color: str, marker: str) -> None:
+    rows = sorted(group.rows, key=lambda row: row[key])
+    xs, ys = [row[key] for row in rows], [100 * row["accuracy"] for row in rows]
+    low = [y - 100 * row["accuracy_ci95"][0] for row, y in zip(rows, ys, strict=True)]
+    high = [100 * row["accuracy_ci95"][1] - y for row, y in zip(rows, ys, strict=True)]
+    name = group.decoder + (f" ({', '.join(group.varied)})" if group.varied else "")
+    panel.errorbar(
+        xs, ys, yerr=[low, high], color=color, marker=marker, markersize=5, linewidth=1, elinewidth=0.5,
+        alpha=0.9, label=name, linestyle="-" if len(rows) > 1 else "none",
+    )  # fmt: skip
+    for x, y, row in zip(xs, ys, rows, strict=True):
+        panel.annotate(group.tag(row), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=color)
+
+
+def plot_front(panel: Any, rows: Sequence[Mapping[str, Any]], key: str, reverse: bool) -> None:
+    """The settings that none beats in both accuracy and cost."""
+    points = [(-row[key] if reverse else row[key], 100 * row["accuracy"]) for row in rows]
+    front = pareto(points)
+    panel.plot(
+        [rows[i][key] for i in front], [points[i][1] for i in front], color="black", linewidth=0.8, linestyle=":",
+        label="Pareto front", zorder=0,
+    )  # fmt: skip

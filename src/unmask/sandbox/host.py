@@ -1,0 +1,191 @@
+"""Outside the sandbox: choose the walls, start the guest, watch the clock, read one verdict."""
+
+from __future__ import annotations
+
+import base64
+import json
+import marshal
+import os
+import platform
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+LEVELS = ("bubblewrap", "namespaces", "landlock", "limits")  # strongest first; the last is no wall at all
+HERE = Path(__file__).parent
+GUEST = ("guest_wire", "guest_court", "guest_syscalls", "guest")  # in the order they import each other
+VERDICT_LIMIT = 64 * 1024
+KEPT_OUTPUT = 64 * 1024  # bytes of what a program prints that are kept
+MOST_OUTPUT = 4 << 20  # bytes it may print before it is stopped
+
+
+@dataclass(frozen=True)
+class Limits:
+    cpu: float = 10.0  # seconds of processor time: the same verdict on a busy machine and an idle one
+    wall: float = 30.0  # seconds, start of the sandbox included
+    memory_mb: int = 1024
+    file_mb: int = 1  # of one file
+    scratch_mb: int = 16  # of all files; where the walls give it a scratch folder
+    processes: int = 64  # only where no system call filter keeps it to one
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a guest ended. `verdict` is None where it could not give one."""
+
+    verdict: dict[str, Any] | None
+    output: str
+    problem: str  # "" | "time" | "output"
+
+
+def execute(job: dict[str, Any], limits: Limits, level: str) -> Ending:
+    with tempfile.TemporaryDirectory(prefix="unmask-", ignore_cleanup_errors=True) as folder:
+        if os.name == "posix" and os.geteuid() == 0:
+            Path(folder).chmod(0o755)  # the program may run as nobody
+        with tempfile.TemporaryFile() as question:
+            question.write(json.dumps(job).encode("utf-8", "surrogatepass"))
+            question.seek(0)
+            process = subprocess.Popen(
+                command(level, limits, Path(folder)), stdin=question, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, cwd="/", env={}, start_new_session=True,
+            )  # fmt: skip
+        try:
+            return watch(process, limits.wall)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
+
+
+def watch(process: subprocess.Popen[bytes], seconds: float) -> Ending:
+    """Read the verdict and the output, bounded in time and in bytes, until the verdict's pipe closes."""
+    verdict, output, printed = b"", b"", 0
+    end = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        assert process.stdout is not None and process.stderr is not None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while process.stdout in {key.fileobj for key in selector.get_map().values()}:
+            left = end - time.monotonic()
+            if left <= 0:
+                return Ending(None, text(output), "time")
+            for key, _ in sorted(selector.select(left), key=lambda ready: ready[0].fileobj is process.stdout):
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    verdict = (verdict + data)[:VERDICT_LIMIT]
+                else:
+                    printed += len(data)
+                    output = (output + data)[:KEPT_OUTPUT]
+                    if printed > MOST_OUTPUT:
+                        return Ending(None, text(output), "output")
+    try:
+        return Ending(json.loads(verdict), text(output), "")
+    except ValueError:
+        return Ending(None, text(output), "")
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+# --- walls --------------------------------------------------------------------------------------------------
+
+
+def command(level: str, limits: Limits, folder: Path) -> list[str]:
+    config = {
+        "level": level,
+        "paths": paths(),
+        "root": str(folder),
+        "work": {"bubblewrap": "/scratch", "namespaces": "/scratch", "landlock": "/"}.get(level, str(folder)),
+        "scratch": limits.scratch_mb << 20,
+        "memory": limits.memory_mb << 20,
+        "cpu": max(1, round(limits.cpu)),
+        "file_size": limits.file_mb << 20,
+        "processes": limits.processes,
+        "filter": filtered(),
+        "nobody": level != "limits" or not filtered(),
+    }
+    if level == "limits":
+        folder.chmod(0o777)
+    python = [interpreter(), "-I", "-S", "-B", "-X", "utf8", "-c", boot(), json.dumps(config)]
+    return [*bubblewrap(limits), *python] if level == "bubblewrap" else python
+
+
+def bubblewrap(limits: Limits) -> list[str]:
+    walls = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+    walls += ["--clearenv", "--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
+    for path in [*paths(), interpreter()]:
+        walls += ["--ro-bind", path, path]
+    walls += ["--dev-bind", "/dev/null", "/dev/null", "--dev-bind", "/dev/urandom", "/dev/urandom"]
+    return [
+        *walls,
+        "--size",
+        str(limits.scratch_mb << 20),
+        "--tmpfs",
+        "/scratch",
+        "--remount-ro",
+        "/",
+        "--chdir",
+        "/scratch",
+    ]
+
+
+@cache
+def interpreter() -> str:
+    """The interpreter under the virtual environment: it needs no file of the user's."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+@cache
+def paths() -> list[str]:
+    """What a bare interpreter reads: its standard library and the system's shared libraries."""
+    wanted = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/ld.so.cache"]
+    wanted += [os.path.realpath(Path(os.__file__).parent), os.path.realpath(Path(sys.base_prefix) / "lib")]
+    kept: list[str] = []
+    for path in sorted({path for path in wanted if Path(path).exists()}, key=len):
+        if not any(path.startswith(other + "/") and not Path(other).is_symlink() for other in kept):
+            kept.append(path)
+    return kept
+
+
+@cache
+def filtered() -> bool:
+    """Whether there is a system call filter for this machine."""
+    from unmask.sandbox import guest_syscalls
+
+    return platform.system() == "Linux" and guest_syscalls.supported()
+
+
+@cache
+def boot() -> str:
+    """The guest's modules, compiled once here, as one argument: inside the walls there is no package to import."""
+    codes = []
+    for name in GUEST:
+        source = (HERE / f"{name}.py").read_text(encoding="utf-8")
+        codes.append((name, compile(source, f"{name}.py", "exec", dont_inherit=True, optimize=0)))
+    packed = base64.b64encode(marshal.dumps(codes)).decode()
+    return (
+        "import base64, marshal, sys, types\n"
+        "package = sys.modules['unmask.sandbox'] = types.ModuleType('unmask.sandbox')\n"
+        "sys.modules['unmask'] = types.ModuleType('unmask')\n"
+        f"for name, code in marshal.loads(base64.b64decode('{packed}')):\n"
+        "    module = sys.modules['unmask.sandbox.' + name] = types.ModuleType(name)\n"
+        "    setattr(package, name, module)\n"
+        "    exec(code, module.__dict__)\n"
+        "import json\n"
+        "module.main(json.loads(sys.argv[1]))\n"
+    )

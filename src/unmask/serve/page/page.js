@@ -1,0 +1,178 @@
+// The page, put together: the form starts decodes, the player moves, panels and ledger draw.
+
+import { byId, say } from "./dom.js";
+import { Form } from "./form.js";
+import { Popover } from "./popover.js";
+import { Panel } from "./panel.js";
+import { Player } from "./player.js";
+import { Run, TraceError } from "./run.js";
+import { offer, Refused, useKey, watch } from "./stream.js";
+import { themes, Transport } from "./transport.js";
+
+const page = { offer: null, form: null, panels: [], stopping: null, position: null, pinned: false };
+const player = new Player(() => draw());
+const transport = new Transport(player);
+const popover = new Popover(byId("ledger"), () => pick(null, null, "close"));
+
+async function start() {
+  themes(byId("theme"));
+  page.panels = ["A", "B"].map((side) => new Panel(side, { onPick: pick, onSeek: seek }));
+  byId("form").addEventListener("submit", (event) => (event.preventDefault(), page.stopping ? stop() : decode()));
+  byId("open").addEventListener("change", (event) => open([...event.target.files]).then(() => (event.target.value = "")));
+  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => drop(event, name));
+  byId("key-form").addEventListener("submit", (event) => (event.preventDefault(), useKey(byId("key").value), connect()));
+  for (const id of ["decoder-a", "decoder-b", "canvas-length"]) byId(id).addEventListener("change", () => player.runs.length || blank());
+  await connect();
+}
+
+async function connect() {
+  try {
+    page.offer = await offer();
+  } catch (error) {
+    byId("key-form").hidden = error.status !== 401;
+    if (error.status === 401) byId("key").focus();
+    else complain(error.message);
+    return;
+  }
+  byId("key-form").hidden = true;
+  complain("");
+  say(byId("model"), page.offer.model);
+  page.form = new Form(page.offer);
+  blank();
+  document.documentElement.dataset.ready = "";
+}
+
+/** Before the first decode: empty canvases, so that one sees what there is to fill. */
+function blank() {
+  const names = page.form.sides.map((side) => side.name).filter(Boolean);
+  const length = Math.max(1, Math.min(page.form.canvasLength, page.offer.max_canvas)) || page.offer.canvas_length;
+  seatPanels(names.length);
+  names.forEach((name, i) => page.panels[i].empty(name, length));
+}
+
+function seatPanels(count) {
+  byId("stage").replaceChildren(...page.panels.slice(0, count).map((panel) => panel.node));
+  byId("stage").dataset.panels = count;
+}
+
+async function decode() {
+  const requests = page.form.requests();
+  if (!requests.length) return;
+  const controller = new AbortController();
+  page.stopping = controller;
+  busy(true);
+  complain("");
+  const length = page.form.canvasLength;
+  seatPanels(requests.length);
+  requests.forEach((request, i) => page.panels[i].empty(request.decoder, Math.min(length, page.offer.max_canvas)));
+  const runs = requests.map(() => new Run());
+  load(runs, requests.map((request) => request.decoder));
+  player.play();
+  await Promise.all(requests.map(async (request, i) => {
+    try {
+      const run = await watch(request, controller.signal, (news) => arrived(news, i));
+      arrived(run, i);
+    } catch (error) {
+      runs[i].error = error.name === "AbortError" ? "stopped" : error.message;
+      page.panels[i].fail(runs[i].error);
+      if (error instanceof Refused && error.status === 401) byId("key-form").hidden = false;
+      settle();
+    }
+  })); // prettier-ignore
+}
+
+/** A run has grown, or has just begun: it takes its place in the player. */
+function arrived(run, i) {
+  if (player.runs[i] !== run) {
+    if (!run.header && !run.error) return;
+    player.runs[i] = run;
+    page.panels[i].show(run);
+  }
+  if (run.error && !run.header) page.panels[i].fail(run.error);
+  settle();
+  draw();
+}
+
+function settle() {
+  if (page.stopping && !player.live) {
+    page.stopping = null;
+    busy(false);
+  }
+}
+
+function stop() {
+  page.stopping.abort();
+}
+
+function busy(on) {
+  say(byId("decode"), on ? "Stop" : "Decode");
+  byId("decode").classList.toggle("stop", on);
+  byId("intro").hidden = true;
+}
+
+function load(runs, names) {
+  player.load(runs);
+  names.forEach((name, i) => page.panels[i].call(name));
+  page.position = null;
+  popover.hide();
+}
+
+async function open(files) {
+  if (!files.length) return;
+  try {
+    if (files.length > 2) throw new TraceError("open one run, or two to compare");
+    const runs = await Promise.all(files.map(async (file) => Run.parse(await file.text(), file.name)));
+    if (page.stopping) stop();
+    complain("");
+    byId("intro").hidden = true;
+    seatPanels(runs.length);
+    runs.forEach((run, i) => page.panels[i].show(run));
+    load(runs, runs.map((run) => run.name)); // prettier-ignore
+    const prompt = runs[0].header.prompt;
+    if (page.form && typeof prompt === "string") page.form.prompt.value = prompt;
+    player.seek(player.end);
+  } catch (error) {
+    complain(error instanceof TraceError ? error.message : "that file could not be read");
+  }
+}
+
+function drop(event, name) {
+  if (![...(event.dataTransfer?.types ?? [])].includes("Files")) return;
+  event.preventDefault();
+  if (name === "drop") open([...event.dataTransfer.files]);
+}
+
+function complain(message) {
+  say(byId("alert"), message);
+  byId("alert").hidden = !message;
+}
+
+function draw() {
+  const { position, pinned } = page;
+  page.panels.forEach((panel, i) => {
+    const run = player.runs[i];
+    if (run?.header) panel.draw(player.steps(run), { guesses: byId("guesses").checked, still: player.still(run), position, pinned });
+  });
+  transport.draw();
+  popover.refresh(player, page);
+}
+
+/** A position was pointed at, focused or pinned in one of the canvases; the other canvas marks it too. */
+function pick(panel, position, how) {
+  if (how === "leave" && page.pinned) return;
+  if (how === "hover" && page.pinned) return;
+  const again = how === "pin" && page.pinned && page.position === position && popover.panel === panel;
+  page.pinned = how === "pin" && !again;
+  page.position = how === "leave" || how === "close" || again ? null : position;
+  if (page.position === null || !panel?.run?.header) popover.hide();
+  else popover.show(panel, page.position, page.pinned);
+  draw();
+}
+
+function seek(panel, step) {
+  player.playing = false;
+  player.seek(player.mode === "steps" ? step : (panel.run.totals[step]?.seconds ?? 0));
+}
+
+byId("guesses").addEventListener("change", draw);
+start();

@@ -1,0 +1,141 @@
+// One decoder's half of the stage: counters, canvas, commit order, text, and the run as a file.
+
+import { Canvas } from "./cells.js";
+import { el, say, update } from "./dom.js";
+import { CommitMap } from "./map.js";
+import { END, number, visible } from "./words.js";
+
+export class Panel {
+  constructor(side, { onPick, onSeek }) {
+    this.side = side;
+    this.run = null;
+    this.canvas = new Canvas(`canvas ${side}`, (position, how) => onPick(this, position, how));
+    this.map = new CommitMap((step) => onSeek(this, step));
+    this.title = el("h2", {}, "");
+    this.badge = el("span", { class: "badge" });
+    this.params = el("p", { class: "params" });
+    this.counters = Object.fromEntries(["forwards", "filled", "per forward", "time"].map((name) => [name, el("dd", {}, "0")]));
+    this.answer = el("div", { class: "answer", "aria-label": `text ${side}` });
+    this.legend = el("ul", { class: "um-legend", "aria-label": "routes" });
+    this.problem = el("p", { class: "problem", hidden: true });
+    this.save = el("button", { type: "button", class: "quiet", disabled: true, onclick: () => this.download() }, "Save run");
+    this.node = el("section", { class: "panel", "aria-label": `decoder ${side}` },
+      el("header", {}, el("div", { class: "name" }, this.title, this.badge), this.save), this.params,
+      el("dl", { class: "counters" }, ...Object.entries(this.counters).map(([name, value]) => el("div", {}, el("dt", {}, name), value))),
+      this.problem, this.canvas.node, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
+  }
+
+  show(run) {
+    this.run = run;
+    this.save.disabled = true;
+    this.problem.hidden = true;
+    this.map.clear();
+  }
+
+  /** The name it was asked for by, where that says more than the decoder's own (rpd-paper is an rpd). */
+  call(name) {
+    this.label = name;
+    say(this.title, name);
+  }
+
+  empty(name, length) {
+    this.show(null);
+    this.call(name);
+    say(this.params, "");
+    this.state("");
+    this.canvas.blank(length);
+    this.legend.replaceChildren();
+    this.answer.replaceChildren();
+    for (const [key, value] of Object.entries({ forwards: "0", filled: `0 / ${length}`, "per forward": "–", time: "0 s" })) say(this.counters[key], value);
+  }
+
+  fail(message) {
+    say(this.problem, message);
+    this.problem.hidden = false;
+    this.state("failed");
+  }
+
+  draw(count, { guesses, still, position, pinned }) {
+    const run = this.run;
+    if (!run?.header) return;
+    const total = run.totals[count];
+    say(this.params, changed(run));
+    update(this.params, "title", changed(run));
+    say(this.counters.forwards, String(total.nfe));
+    say(this.counters.filled, `${total.filled} / ${run.length}`);
+    say(this.counters["per forward"], total.nfe ? number(total.filled / total.nfe) : "–");
+    say(this.counters.time, `${total.seconds.toFixed(2)} s`);
+    this.canvas.draw(run, count, { guesses, still });
+    this.canvas.mark(position, pinned);
+    this.map.draw(run, count, position);
+    this.tell(run, count);
+    this.key(run, count);
+    this.save.disabled = !run.end;
+    if (run.error) this.fail(run.error);
+    else this.state(run.live ? "decoding" : count < run.steps.length ? "" : "done");
+    if (run.warning) this.note(run.warning);
+  }
+
+  state(name) {
+    say(this.badge, name);
+    this.badge.dataset.state = name;
+  }
+
+  note(warning) {
+    say(this.problem, `The model does not know ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}: read as unknown.`);
+    this.problem.hidden = false;
+  }
+
+  /** The text as it stands: committed tokens up to the first end, and gaps the size of what is masked. */
+  tell(run, count) {
+    const parts = [];
+    let gap = 0;
+    const close = () => {
+      if (gap) parts.push(el("span", { class: "gap", "aria-label": `${gap} masked` }, "░".repeat(Math.min(gap, 24))));
+      gap = 0;
+    };
+    for (let position = 0; position < run.length; position += 1) {
+      const token = run.at(position, count);
+      if (!token) gap += 1;
+      else if (run.ends(token.token)) {
+        close();
+        parts.push(el("span", { class: "end", "aria-label": "end of text" }, END));
+        break;
+      } else {
+        close();
+        parts.push(piece(run, token));
+      }
+    }
+    close();
+    this.answer.replaceChildren(...parts);
+  }
+
+  key(run, count) {
+    const counts = run.routes(count);
+    this.legend.replaceChildren(...[...counts].map(([route, n]) =>
+      el("li", {}, el("span", { class: "um-key", "data-route": route }), route, el("b", {}, String(n))))); // prettier-ignore
+  }
+
+  download() {
+    const link = el("a", {
+      href: URL.createObjectURL(new Blob([this.run.file()], { type: "application/x-ndjson" })),
+      download: `${this.label}-${this.side}.trace.jsonl`,
+    });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+}
+
+/** Line ends stay line ends in the text; everything else that cannot be seen becomes a sign. */
+function piece(run, token) {
+  const text = run.piece(token.token).split("\n").map(visible).join("\n");
+  return document.createTextNode(text);
+}
+
+/** The options as they were resolved, without those that say nothing. */
+function changed(run) {
+  const shown = Object.entries(run.header.params ?? {}).filter(([name, value]) => name !== "settings" && value !== null && typeof value !== "boolean");
+  return shown.map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : value}`).join(" · ");
+}

@@ -1,0 +1,182 @@
+// One decode, from the lines of a trace (a file, or a stream that is still arriving): what the page reads.
+
+export const FORMAT = "unmask.trace";
+export const VERSION = 1;
+const MOST = { canvas: 1 << 16, steps: 1 << 16 }; // longer is damage, not a decode
+const PLAIN = new Set([
+  "nfe", "positions", "tokens", "routes", "waits", "threshold", "projected", "branches", "seconds",
+]); // prettier-ignore
+
+export class TraceError extends Error {}
+
+export class Run {
+  constructor() {
+    this.header = null;
+    this.steps = [];
+    this.end = null;
+    this.error = null; // a sentence, where the decode failed
+    this.warning = null;
+    this.pieces = {};
+    this.lines = []; // of the steps, as they came: a saved run is byte for byte what was told
+    this.headerLine = "";
+    this.endLine = "";
+  }
+
+  /** A whole file. */
+  static parse(text, name) {
+    const run = new Run();
+    text.split("\n").forEach((line, index) => {
+      if (!line.trim()) return;
+      try {
+        run.add(line);
+      } catch (error) {
+        if (error instanceof TraceError) throw new TraceError(`${name}: ${error.message}`);
+        throw new TraceError(`${name}, line ${index + 1}: not a valid trace line`);
+      }
+    });
+    if (!run.header || !run.end) throw new TraceError(`${name} is not a complete unmask trace`);
+    return run;
+  }
+
+  /** One line of a file or a stream. */
+  add(line) {
+    const data = JSON.parse(line);
+    if (data.error) this.error = String(data.error.message);
+    else if (data.warning) this.warning = data.warning;
+    else if (data.pieces && !data.format) Object.assign(this.pieces, data.pieces);
+    else if (data.step) this.addStep(data.step, line);
+    else if (data.end) [this.end, this.endLine] = [data.end, line];
+    else this.open(data, line);
+  }
+
+  open(data, line) {
+    if (data.format !== FORMAT) throw new TraceError("this is not an unmask trace");
+    if (data.version !== VERSION) throw new TraceError(`trace version ${data.version}; this page reads ${VERSION}`);
+    if (!(data.canvas_length >= 1 && data.canvas_length <= MOST.canvas)) throw new TraceError("no canvas length");
+    const again = this.header !== null; // the final header of a stream: the same, with every piece
+    [this.header, this.headerLine] = [data, line];
+    Object.assign(this.pieces, data.pieces);
+    if (again) return;
+    this.stops = new Set(data.stop_ids);
+    this.length = data.canvas_length;
+    this.params = { decoder: data.decoder, ...data.params };
+    this.committed = new Array(this.length).fill(null); // position -> {step, token, route, values}
+    this.totals = [{ nfe: 0, filled: 0, seconds: 0 }]; // after 0, 1, 2 ... steps
+    for (const [position, token] of Object.entries(data.fixed ?? {})) {
+      this.committed[position] = { step: -1, token, route: "given", values: { c: 1 } };
+      this.totals[0].filled += 1;
+    }
+  }
+
+  addStep(raw, line) {
+    if (!this.header || this.steps.length >= MOST.steps) throw new TraceError("a step without a header");
+    const step = readStep(raw, this.length);
+    const number = this.steps.length;
+    let filled = 0;
+    step.positions.forEach((position, i) => {
+      if (!step.committed[i]) return;
+      filled += 1;
+      this.committed[position] = {
+        step: number, token: step.tokens[i], route: step.verdicts[i], values: valuesAt(step, i), threshold: step.threshold,
+      }; // prettier-ignore
+    });
+    const before = this.totals[number];
+    const spent = Object.values(raw.seconds).reduce((sum, value) => sum + value, 0);
+    this.totals.push({ nfe: raw.nfe, filled: before.filled + filled, seconds: before.seconds + spent });
+    this.steps.push(step);
+    this.lines.push(line);
+  }
+
+  get name() {
+    return this.header?.decoder ?? "";
+  }
+
+  get live() {
+    return !this.end && !this.error;
+  }
+
+  piece(token) {
+    return this.pieces[token] ?? `<${token}>`;
+  }
+
+  ends(token) {
+    return this.stops.has(token);
+  }
+
+  /** What a position shows after `count` steps: its token with the step it came in, or null while masked. */
+  at(position, count) {
+    const token = this.committed[position];
+    return token && token.step < count ? token : null;
+  }
+
+  /** What step `number` (from 0) said about a position, or null where it was not looked at. */
+  seat(number, position) {
+    const step = this.steps[number];
+    const i = step ? step.index[position] : -1;
+    if (i === undefined || i < 0) return null;
+    return {
+      step: number, token: step.tokens[i], verdict: step.verdicts[i], committed: step.committed[i],
+      values: valuesAt(step, i), threshold: step.threshold,
+    }; // prettier-ignore
+  }
+
+  /** Everything said about a position in the first `count` steps. */
+  history(position, count) {
+    const seats = [];
+    for (let number = 0; number < Math.min(count, this.steps.length); number += 1) {
+      const seat = this.seat(number, position);
+      if (seat) seats.push(seat);
+    }
+    return seats;
+  }
+
+  /** How many steps had been made after `seconds`. */
+  stepsBy(seconds) {
+    let count = 0;
+    while (count < this.steps.length && this.totals[count + 1].seconds <= seconds) count += 1;
+    return count;
+  }
+
+  routes(count) {
+    const counts = new Map();
+    for (const token of this.committed) {
+      if (token && token.step < count) counts.set(token.route, (counts.get(token.route) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  /** The file that `unmask replay` and this page open. */
+  file() {
+    return [this.headerLine, ...this.lines, this.endLine].join("\n") + "\n";
+  }
+}
+
+function readStep(raw, length) {
+  const count = raw.positions.length;
+  const index = new Int32Array(length).fill(-1);
+  raw.positions.forEach((position, i) => {
+    if (!Number.isInteger(position) || position < 0 || position >= length) throw new TraceError("a position off the canvas");
+    index[position] = i;
+  });
+  const verdicts = new Array(count).fill("");
+  const committed = new Array(count).fill(false);
+  for (const [group, taken] of [[raw.routes, true], [raw.waits, false]]) {
+    for (const [name, members] of Object.entries(group)) {
+      for (const i of members) [verdicts[i], committed[i]] = [name, taken];
+    }
+  }
+  const columns = Object.entries(raw).filter(([name, column]) => !PLAIN.has(name) && Array.isArray(column));
+  return { positions: raw.positions, tokens: raw.tokens, index, verdicts, committed, columns, threshold: figure(raw.threshold) };
+}
+
+function valuesAt(step, i) {
+  const values = {};
+  for (const [name, column] of step.columns) {
+    const value = figure(column[i]);
+    if (value !== null) values[name] = value;
+  }
+  return values;
+}
+
+/** JSON has no infinity: the trace spells it. */
+const figure = (value) => (value === "inf" ? Infinity : value === "-inf" ? -Infinity : (value ?? null));

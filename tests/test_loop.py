@@ -1,0 +1,425 @@
+"""Whole decodes against the literal loop over the NumPy backbone: token for token, step for step, NFE for NFE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import unmask
+from helpers import CANVAS, LENIENT, ExactModel, commits, decode, hash_model
+from reference import decoders as literal
+from reference import loop as literal_loop
+from reference import worked_examples as examples
+from unmask import decoders
+from unmask.canvas import Canvas
+from unmask.decoders.base import lowest_mapped
+from unmask.forward import Forward
+from unmask.loop import DecodeError, Loop, Row
+from unmask.trace import Trace
+
+PROMPTS = ("Hello 12", "the user and the assistant, 2024")
+
+
+class Guided(ExactModel):
+    """Classifier-free guidance: every view is of z_u + (w + 1)(z_c - z_u). Both rows are one call."""
+
+    def __init__(self, plain: ExactModel, prompt: int, w: float) -> None:
+        super().__init__(plain.config, plain.weights, plain.forbidden)
+        self.prompt, self.w = prompt, w
+
+    def run(self, canvas: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+        logits, hidden = super().run(canvas)
+        free, _ = super().run([*[self.mask_id] * self.prompt, *canvas[self.prompt :]])
+        return literal.llada_guidance(logits, free, self.w), hidden
+
+
+class WithoutForbidden(ExactModel):
+    """Dream samples, so what may not be chosen has no probability at all (it keeps it for the other decoders)."""
+
+    def run(self, canvas: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+        logits, hidden = super().run(canvas)
+        logits = logits.copy()
+        logits[:, list(self.forbidden)] = -np.inf
+        return logits, hidden
+
+
+Literal = Callable[[ExactModel, list[int]], literal_loop.Decoded]
+
+
+def dream(**options: Any) -> Literal:
+    def run(m: ExactModel, p: list[int]) -> literal_loop.Decoded:
+        return literal_loop.decode_dream(WithoutForbidden(m.config, m.weights, m.forbidden), p, CANVAS, **options)
+
+    return run
+
+
+def eb(proxy: Any, gamma: float) -> Literal:
+    def rule(_: Any, v: literal_loop.View, masked: list[bool]) -> list[int]:
+        margins = []
+        for row in v.logits:
+            first, second = sorted(literal.softmax(row))[-1:-3:-1]
+            margins.append(first - second)
+        return literal.eb(v.c, v.H, gamma, masked, proxy, margins)
+
+    return lambda m, p: literal_loop.decode(m, p, CANVAS, 16, rule)
+
+
+def staged(low: float, high: float) -> Literal:
+    def rule(run: literal_loop.Run, v: literal_loop.View, masked: list[bool]) -> list[int]:
+        tau = literal.dapd_threshold(low, high, sum(run.open), CANVAS)
+        return literal.dapd_staged(run.model.attention(run.out.ids), v.c, tau, sum(run.open), CANVAS, masked)
+
+    return lambda m, p: literal_loop.decode(m, p, CANVAS, 16, rule)
+
+
+RPD = LENIENT  # first_layer 2, theta_s 1.5, w 4
+GREEDY: dict[str, Any] = {"temperature": 0.0, "top_p": None}
+
+
+def rpd(**options: Any) -> Literal:
+    return lambda m, p: literal_loop.decode_rpd(m, p, CANVAS, **RPD, **{"fallback": "affordable", **options})
+
+
+# name, options, and the same decode spelled out
+DECODES: dict[str, tuple[str, dict[str, Any], Literal]] = {
+    "llada": (
+        "llada-default",
+        {"block_length": 16, "steps": 16},
+        lambda m, p: literal_loop.decode_llada(m, p, CANVAS, 16, 16),
+    ),
+    "llada, uneven": (
+        "llada-default",
+        {"block_length": 16, "steps": 10},
+        lambda m, p: literal_loop.decode_llada(m, p, CANVAS, 10, 16),
+    ),
+    "llada, one a step": ("llada-default", {}, lambda m, p: literal_loop.decode_llada(m, p, CANVAS, CANVAS, 32)),
+    "llada, guided": (
+        "llada-default",
+        {"block_length": 16, "steps": 16, "cfg_scale": 0.7},
+        lambda m, p: literal_loop.decode_llada(Guided(m, len(p), 0.7), p, CANVAS, 16, 16),
+    ),
+    "dream, entropy": ("dream-default", {**GREEDY, "steps": 12}, dream(steps=12)),
+    "dream, one a step": ("dream-default", GREEDY, dream(steps=CANVAS)),
+    "dream, nucleus": ("dream-default", {**GREEDY, "top_p": 0.6, "steps": 12}, dream(steps=12, top_p=0.6)),
+    "dream, maskgit": (
+        "dream-default",
+        {**GREEDY, "top_k": 3, "alg": "maskgit_plus", "steps": 9},
+        dream(steps=9, top_k=3, alg="maskgit_plus"),
+    ),
+    "dream, margin": (
+        "dream-default",
+        {**GREEDY, "alg": "topk_margin", "eps": 0.2, "steps": 9},
+        dream(steps=9, alg="topk_margin", eps=0.2),
+    ),
+    "threshold": ("fast-dllm", {"block_length": 16}, lambda m, p: literal_loop.decode_fast(m, p, CANVAS, 0.9, 16)),
+    "threshold, canvas": (
+        "confidence",
+        {"threshold": 0.7},
+        lambda m, p: literal_loop.decode_fast(m, p, CANVAS, 0.7, None),
+    ),
+    "factor": (
+        "fast-dllm",
+        {"block_length": 16, "factor": 1.0},
+        lambda m, p: literal_loop.decode_factor(m, p, CANVAS, 1.0, block=16),
+    ),
+    "factor, quirk": (
+        "fast-dllm",
+        {"block_length": 8, "factor": 1.5, "quirk": True},
+        lambda m, p: literal_loop.decode_factor(m, p, CANVAS, 1.5, True, block=8),
+    ),
+    "eb": ("eb-sampler", {"block_length": 16, "gamma": 0.5}, eb("confidence", 0.5)),
+    "eb, entropy": ("eb-sampler", {"block_length": 16, "gamma": 0.5, "proxy": "entropy"}, eb("entropy", 0.5)),
+    "lopa": ("lopa", {"block_length": 16}, lambda m, p: literal_loop.decode_lopa(m, p, CANVAS, block=16)),
+    "lopa, k = 1": (
+        "lopa",
+        {"block_length": 8, "branches": 1, "threshold": 0.7},
+        lambda m, p: literal_loop.decode_lopa(m, p, CANVAS, 0.7, 1, 8),
+    ),
+    "lopa, k = 0": (
+        "lopa",
+        {"block_length": 16, "branches": 0},
+        lambda m, p: literal_loop.decode_fast(m, p, CANVAS, 0.9, 16),
+    ),
+    "dapd": (
+        "dapd",
+        {"block_length": 16, "tau_min": 0.005, "tau_max": 0.05},
+        lambda m, p: literal_loop.decode_dapd(m, p, CANVAS, 0.005, 0.05, 16),
+    ),
+    "dapd, loose": (
+        "dapd",
+        {"block_length": 8, "tau_min": 0.2, "tau_max": 0.9},
+        lambda m, p: literal_loop.decode_dapd(m, p, CANVAS, 0.2, 0.9, 8),
+    ),
+    "dapd, staged": (
+        "dapd",
+        {"block_length": 16, "variant": "staged", "tau_min": 0.05, "tau_max": 0.3},
+        staged(0.05, 0.3),
+    ),
+    "rpd": ("rpd", {**RPD, "beta": 4.0}, rpd()),
+    "rpd, eager": ("rpd", {**RPD, "lazy": False}, rpd()),
+    "rpd, window": ("rpd", {**RPD, "fallback": "window", "window": 5}, rpd(fallback="window", window=5)),
+    "rpd, generous": (
+        "rpd",
+        {**RPD, "beta": 20.0, "theta_c": 0.5, "theta_h": 0.8},
+        rpd(beta=20.0, theta_c=0.5, theta_h=0.8),
+    ),
+    "rpd, tight": ("rpd", {**RPD, "beta": 0.1}, rpd(beta=0.1)),
+    "rpd-block": (
+        "rpd-block",
+        {**RPD, "block_length": 16},
+        lambda m, p: literal_loop.decode_rpd_block(m, p, CANVAS, **RPD, block=16),
+    ),
+    "confidence+pp": (
+        "confidence+pp",
+        {**RPD, "w": 0.0, "block_length": 16},
+        lambda m, p: literal_loop.decode_rpd_block(m, p, CANVAS, **{**RPD, "w": 0.0}, block=16),
+    ),
+    "confidence+ce": ("confidence+ce", {}, rpd(theta_c=0.9)),
+    "left to right": (
+        "left-to-right",
+        {},
+        lambda m, p: literal_loop.decode(m, p, CANVAS, None, lambda run, v, masked: [masked.index(True)]),
+    ),
+}
+
+
+def told(out: literal_loop.Decoded, prompt: int) -> list[dict[int, int]]:
+    """The literal decode's steps, in canvas positions."""
+    return [{position - prompt: token for position, token in step.items()} for step in out.steps]
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [
+        *((name, PROMPTS[0]) for name in DECODES),
+        *((name, PROMPTS[1]) for name in ("rpd", "rpd-block", "lopa", "dapd")),
+    ],
+)
+def test_decodes_equal_the_literal_loop(exact_model: unmask.Model, twin: ExactModel, name: str, prompt: str) -> None:
+    decoder, options, spelled_out = DECODES[name]
+    ids = exact_model.tokenizer.encode(prompt)
+    out = decode(exact_model, prompt, decoder, canvas_length=CANVAS, raw=True, score_dtype=torch.float64, **options)
+    expected = spelled_out(twin, ids)
+    assert commits(out) == told(expected, len(ids))
+    assert out.canvas == expected.ids[len(ids) :]
+    assert out.nfe == expected.nfe
+
+
+def test_every_built_in_decoder_is_decoded_literally() -> None:
+    covered = {decoder for decoder, _, _ in DECODES.values()}
+    assert set(decoders.BUILT_IN) - covered <= {"rpd-paper", "confidence+block"}  # presets: see below
+
+
+@pytest.mark.parametrize(
+    ("preset", "decoder", "options"),
+    [
+        ("rpd-paper", "rpd", {"fallback": "window", "beta": 4.0, "theta_h": 0.9, "theta_c": 0.6, "window": 32}),
+        ("confidence+block", "fast-dllm", {"threshold": 0.9, "block_length": 32}),
+        ("confidence", "fast-dllm", {"block_length": None}),
+        ("confidence+pp", "rpd-block", {"w": 0.0}),
+        ("confidence+ce", "rpd", {"theta_c": 0.9, "theta_h": 0.9}),
+    ],
+)
+def test_presets_are_points_of_their_decoders(
+    model: unmask.Model, preset: str, decoder: str, options: dict[str, Any]
+) -> None:
+    a = decode(model, "Hello", preset, canvas_length=32)
+    b = decode(model, "Hello", decoder, canvas_length=32, **options)
+    assert commits(a) == commits(b) and a.nfe == b.nfe
+
+
+@pytest.mark.parametrize("name", ["rpd", "fast-dllm", "dapd", "lopa"])
+def test_float32_decides_like_float64_here(model: unmask.Model, exact_model: unmask.Model, name: str) -> None:
+    options: dict[str, Any] = {"rpd": RPD}.get(name, {})
+    a = decode(model, "Hello 12", name, canvas_length=CANVAS, **options)
+    b = decode(exact_model, "Hello 12", name, canvas_length=CANVAS, **options)
+    assert commits(a) == commits(b)
+
+
+def test_the_stated_quantities_are_the_literal_ones(exact_model: unmask.Model, twin: ExactModel) -> None:
+    """c, H and the stability columns of a real step, as the trace reports them."""
+    ids = exact_model.tokenizer.encode("Hello 12")
+    out = decode(
+        exact_model, "Hello 12", "rpd", canvas_length=CANVAS, raw=True, **RPD, theta_c=0.3, beta=100.0, lazy=False
+    )
+    step = out.trace.steps[0]
+    seen = twin.view([*ids, *[twin.mask_id] * CANVAS])
+    at = slice(len(ids), None)
+    assert step.token.tolist() == seen.y[at]
+    np.testing.assert_allclose(step.confidence, seen.c[at], atol=2e-5)
+    np.testing.assert_allclose(step.entropy, seen.H[at], atol=1e-4)
+    read = np.flatnonzero(~np.isnan(step.columns["S"]))
+    assert read.size
+    for i in read:
+        layers = twin.layer_logits(seen, len(ids) + int(i), RPD["first_layer"])
+        K, r, S = literal.stability_from_logits(layers, int(step.token[i]), 6, RPD["w"])
+        found = [step.columns[name][i] for name in ("K", "r", "S")]
+        assert found == pytest.approx([max(K, 1), r, S if K else found[2]], abs=1e-4)
+    in_band = (step.confidence >= 0.3) & (step.confidence < 0.9)
+    assert read.tolist() == np.flatnonzero(in_band).tolist()
+
+
+# --- one forward ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("e", examples.LLADA_GUIDANCE)
+def test_guidance(e: examples.Example) -> None:
+    """A second row whose prompt is masked out, in the same call."""
+    model = hash_model()
+    rows: list[list[int]] = []
+
+    def states(ids: torch.Tensor, mask: Any = None, keep_from: int = 0) -> list[Any]:
+        rows.extend(ids.tolist())
+        z = torch.stack([torch.tensor(e["conditional" if row[0] != 13 else "unconditional"]) for row in ids])
+        return [None] * model.spec.layers + [z[:, None].expand(-1, ids.shape[1], -1)]
+
+    model.net.states = states
+    canvas = Canvas([5, 6], 3, mask_id=13)
+    canvas.commit([1], [7])
+    forward = Forward(model, [canvas], [e["w"]])
+    assert rows == [[5, 6, 13, 7, 13], [13, 13, 13, 7, 13]]
+    np.testing.assert_allclose(forward.logits(0, np.array([0, 2])), [e["expected"]] * 2)
+
+
+def test_alignment(model: unmask.Model, twin: ExactModel) -> None:
+    """Dream's row t - 1 scores the token at t; position 0 of a canvas is scored by the prompt's last row."""
+    ids = model.tokenizer.encode("Hello 12")
+    canvas = Canvas(ids, 8, model.spec.mask_id)
+    raw, _ = twin.run(canvas.ids.tolist())
+    shift = 1 if model.spec.family.name == "dream" else 0
+    found = Forward(model, [canvas]).logits(0, np.arange(8))
+    np.testing.assert_allclose(found, raw[len(ids) - shift : len(ids) + 8 - shift], atol=1e-3)
+
+
+def test_attention_is_not_shifted(model: unmask.Model, twin: ExactModel) -> None:
+    ids = model.tokenizer.encode("Hello 12")
+    canvas = Canvas(ids, 8, model.spec.mask_id)
+    positions = np.array([0, 3, 7])
+    lowest = lowest_mapped(0.7, model.spec.layers)
+    (maps,) = Forward(model, [canvas], keep_from=lowest).attention([(0, 0.7, positions)])
+    expected = twin.attention(canvas.ids.tolist())
+    at = len(ids) + positions
+    np.testing.assert_allclose(maps, expected[np.ix_(at, at)], atol=1e-5)
+
+
+def test_only_what_may_be_committed_is_scored(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The LM head sees the masks in scope: never the prompt, a committed position, or a later block."""
+    readout, seen = model.net.readout, []
+
+    def counted(states: torch.Tensor) -> torch.Tensor:
+        seen.append(states.shape[0])
+        return readout(states)
+
+    monkeypatch.setattr(model.net, "readout", counted)
+    out = decode(model, "the user and the assistant", "fast-dllm", canvas_length=32, block_length=8)
+    left, expected = set(range(32)), []
+    for step in commits(out):
+        block = min(left) // 8
+        expected.append(sum(position // 8 == block for position in left))
+        left -= set(step)
+    assert seen == expected
+
+
+def test_a_large_batch_is_scored_in_groups(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = decode(model, "Hello", "confidence", canvas_length=32)
+    monkeypatch.setattr("unmask.forward.SCORED_ROWS", 20)
+    grouped = unmask.generate(model, ["Hello", "Hello", "Hello"], "confidence", canvas_length=32)
+    assert isinstance(grouped, list) and all(commits(row) == commits(whole) for row in grouped)
+
+
+# --- what can go wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["rpd", "fast-dllm", "dream-default", "lopa"])
+def test_non_finite_logits_name_the_step_and_the_row(name: str, bad: float) -> None:
+    model = hash_model(seed=1)
+    states, calls = model.net.states, []
+
+    def poisoned(ids: torch.Tensor, *args: Any, **kwargs: Any) -> list[Any]:
+        hidden = states(ids, *args, **kwargs)
+        calls.append(len(ids))
+        if len(calls) == 3:
+            hidden[-1][-1] = bad  # the last row of the third forward
+        return hidden
+
+    model.net.states = poisoned
+    options = {"block_length": 8} if name in ("fast-dllm", "lopa") else {}
+    with pytest.raises(DecodeError, match=r"non-finite logits at step 3 of row 1"):
+        unmask.generate(model, ["1 2 3", "4 5 6"], name, canvas_length=16, **options)
+    calls.clear()
+    with pytest.raises(DecodeError, match=r"non-finite logits at step 3: "):
+        unmask.generate(model, "1 2 3", name, canvas_length=16, **options)
+
+
+def make_row(model: unmask.Model, decoder: decoders.Decoder, length: int = 8) -> Row:
+    canvas = Canvas([1, 2], length, model.spec.mask_id)
+    header = {"canvas_length": length, "mask_id": model.spec.mask_id}
+    return Row(canvas, decoder.resolve(model.spec, length), Trace(header), torch.Generator())
+
+
+def test_a_failed_row_does_not_stop_the_others() -> None:
+    model = hash_model(seed=1)
+    states = model.net.states
+
+    def poisoned(ids: torch.Tensor, *args: Any, **kwargs: Any) -> list[Any]:
+        hidden = states(ids, *args, **kwargs)
+        hidden[-1][0] = float("nan")
+        return hidden
+
+    model.net.states = poisoned
+    bad, good = make_row(model, decoders.get("left-to-right")), make_row(model, decoders.get("left-to-right"))
+    loop = Loop(model)
+    loop.step([bad, good])
+    assert bad.error is not None and bad.done and not bad.trace.steps and bad.canvas.remaining == 8
+    assert good.error is None and good.canvas.remaining == 7
+
+
+def test_a_decoder_that_commits_nothing_is_stopped() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Idle(decoders.Decoder):
+        name = "idle"
+
+        def select(self, view):
+            return decoders.Commit(np.zeros(len(view), dtype=bool), np.full(len(view), "unsure", dtype=object))
+
+    with pytest.raises(DecodeError, match="idle committed nothing in"):
+        unmask.generate(hash_model(), "1 2", Idle(), canvas_length=8)
+
+
+def test_a_schedule_of_more_steps_than_positions_may_idle() -> None:
+    """Dream's schedule commits nothing at first when there are many more steps than masks."""
+    out = decode(hash_model("dream"), "1 2", "dream-default", canvas_length=8, steps=64, temperature=0.0)
+    expected = literal.dream_schedule(8, 64)
+    assert [len(step) for step in commits(out)] == expected[: out.nfe] and sum(expected[out.nfe :]) == 0
+
+
+def test_canvas_guards() -> None:
+    canvas = Canvas([1], 4, mask_id=13)
+    canvas.commit([1], [5])
+    for positions, tokens in (([1], [6]), ([2, 2], [6, 7])):
+        with pytest.raises(ValueError, match="committed again"):
+            canvas.commit(positions, tokens)
+    with pytest.raises(ValueError, match="mask token"):
+        canvas.commit([0], [13])
+    assert canvas.tokens.tolist() == [13, 5, 13, 13] and canvas.remaining == 3 and not canvas.done
+    twin = canvas.copy()
+    twin.commit([0, 2, 3], [5, 6, 7])
+    assert twin.done and canvas.remaining == 3 and canvas.open_positions().tolist() == [0, 2, 3]
+    assert not canvas.settled_at(frozenset({5})) and twin.settled_at(frozenset({7}))
+
+
+def test_watch_sees_every_step_after_its_commit(model: unmask.Model) -> None:
+    left: list[int] = []
+    out = decode(
+        model, "Hello", "fast-dllm", canvas_length=32,
+        watch=lambda row, step: left.append(row.canvas.remaining + len(step.positions[step.committed])),
+    )  # fmt: skip
+    sizes = [len(step) for step in commits(out)]
+    assert left == [32 - sum(sizes[:i]) for i in range(len(sizes))]

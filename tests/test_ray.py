@@ -1,0 +1,131 @@
+"""The Ray engine, on a real cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+
+import pytest
+
+import checkpoints
+from eval_helpers import answers, small_tasks, untimed  # noqa: F401 (a fixture)
+from unmask.cli import main
+from unmask.cli.specs import parse_decoders
+from unmask.errors import UserError
+from unmask.evaluate import Settings, run
+from unmask.evaluate.folder import read_samples
+
+LIMIT = 24
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return checkpoints.write_checkpoint(tmp_path_factory.mktemp("ray") / "small", "llada", layers=2, dim=16, mlp=16)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    # Two workers of one core each, wherever this runs; the store is small because machines in CI are.
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+        object_store_memory=80 << 20,
+    )  # fmt: skip
+    yield ray
+    ray.shutdown()
+
+
+def settings(model, decoders="left-to-right,rpd", **more):
+    more = {"canvas_length": 32, "device": "cpu", "batch_size": 2, "limit": LIMIT} | more
+    return Settings(str(model), "wordproblems", parse_decoders(decoders), **more)
+
+
+def connect(monkeypatch, ray):
+    """The engine on the test's own cluster, which survives the run."""
+    from unmask.evaluate import cluster
+
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    return cluster.connect(None, workers=2)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(small, tmp_path, ray, monkeypatch):
+    from unmask.evaluate.cluster import Cluster
+
+    expected = run(settings(small), tmp_path / "local")
+    hired = []
+    hire = Cluster.hire
+
+    def remember(self):
+        hired.append(hire(self))
+        return hired[-1]
+
+    monkeypatch.setattr(Cluster, "hire", remember)
+    file = tmp_path / "ray" / "samples.jsonl"
+    killed = threading.Event()
+
+    def kill():
+        while not (file.exists() and len(file.read_bytes().splitlines()) >= 5):
+            time.sleep(0.005)
+        ray.kill(hired[0])
+        killed.set()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    rows = run(settings(small), tmp_path / "ray", engine=connect(monkeypatch, ray))
+    thread.join()
+    assert killed.is_set() and len(hired) >= 3, "a new worker took the dead one's place"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(lines) == 2 * LIMIT, "nothing lost, nothing twice, in the file itself"
+    assert answers(lines) == answers(list(read_samples(tmp_path / "local")))
+    assert untimed(rows) == untimed(expected)
+    config = json.loads((tmp_path / "ray" / "config.json").read_text())
+    assert config["engine"] == "ray" and config["hardware"]["workers"] == 2
+
+
+def test_a_local_run_can_be_finished_on_a_cluster(small, tmp_path, ray, monkeypatch):
+    expected = run(settings(small, "rpd"), tmp_path)
+    file = tmp_path / "samples.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:20]))
+    assert untimed(run(settings(small, "rpd"), tmp_path, engine=connect(monkeypatch, ray))) == untimed(expected)
+
+
+def test_a_worker_that_cannot_work_ends_the_run_with_its_reason(small, tmp_path, ray, monkeypatch):
+    engine = connect(monkeypatch, ray)
+
+    def gone(plan):
+        for path in small_copy.iterdir():
+            path.unlink()
+        return engine(plan)
+
+    import shutil
+
+    small_copy = tmp_path / "copy"
+    shutil.copytree(small, small_copy)
+    with pytest.raises(UserError, match="worker could not be started"):
+        run(settings(small_copy, "rpd"), tmp_path / "run", engine=gone)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
+        ("ray://127.0.0.1:1", "no Ray cluster answers at ray://127.0.0.1:1"),
+        ("nonsense", "is not HOST:PORT"),
+    ],
+)
+def test_an_unreachable_address_is_one_sentence(tmp_path, capsys, address, said):
+    pytest.importorskip("ray")
+    start = time.monotonic()
+    assert main(["eval", "--engine", "ray", "--address", address, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.strip().splitlines()) == 1
+    assert time.monotonic() - start < 20 and not (tmp_path / "run").exists()
+
+
+def test_without_ray_the_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["eval", "--engine", "ray", "--out", str(tmp_path / "run")]) == 2
+    assert "pip install 'unmask[ray]'" in capsys.readouterr().err

@@ -1,0 +1,159 @@
+"""Extraction and comparison, each rule with right, wrong and malformed answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from unmask import symbolic
+from unmask.scoring import extract_boxed, extract_code, extract_hash_answer, numbers_equal, parse_number
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("12 + 6 = 18\n#### 18", "18"),
+        ("####18", "18"),
+        ("#### $18", "$18"),
+        ("#### 1,800", "1,800"),
+        ("#### 18.00 dollars", "18.00"),
+        ("#### -3", "-3"),
+        ("#### 5\nNo, wait.\n#### 6", "6"),
+        ("#### 18.", "18"),
+        ("the answer is 18", None),
+        ("####", None),
+        ("#### eighteen", None),
+        ("#### 5\n#### eighteen", None),  # the last one counts, and it is malformed
+        ("### 18", None),
+        ("", None),
+    ],
+)
+def test_the_number_after_the_last_hashes(text, found):
+    assert extract_hash_answer(text) == found
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "equal"),
+    [
+        ("18", "18.0", True),
+        ("18", "$18", True),
+        ("1,800", "1800", True),
+        ("0.50", ".5", True),
+        ("-3", "-3.00", True),
+        ("18", "18.01", False),
+        ("18", "-18", False),
+        ("100000000000000000001", "100000000000000000000", False),  # floats would not tell them apart
+        ("0.1", "0.10000000000000001", False),
+        ("18", "1,8", False),
+        ("18", "18 apples", False),
+        ("18", "1e1", False),
+        ("", "", False),
+    ],
+)
+def test_numbers_are_compared_exactly(a, b, equal):
+    assert numbers_equal(a, b) is equal
+
+
+@pytest.mark.parametrize("text", ["", " ", "--3", "1,80", "1..2", "NaN", "inf", "٣.٣.٣", "$"])
+def test_what_is_no_number(text):
+    assert parse_number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r"so \boxed{42}.", "42"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{1} and then \boxed{2}", "2"),
+        (r"\fbox{7}", "7"),
+        (r"\boxed 7", "7"),
+        (r"\boxed { x + \{1\} }", r"x + \{1\}"),
+        (r"\boxed{\left\{ 1, 2 \right\}}", r"\left\{ 1, 2 \right\}"),
+        (r"\boxed{42", None),  # cut off by the canvas
+        (r"\boxed{}", None),
+        (r"\boxed", None),
+        ("42", None),
+        ("", None),
+    ],
+)
+def test_the_last_box_with_balanced_braces(text, found):
+    assert extract_boxed(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("def f():\n    pass", "def f():\n    pass"),
+        ("```python\ndef f():\n    pass\n```", "def f():\n    pass"),
+        ("Here it is:\n```py\nx = 1\n```\nIt works.", "x = 1"),
+        ("```\nx = 1\n```\n```\ny = 2\n```", "x = 1"),
+        ("```Python3\r\nx = 1\r\n```", "x = 1"),
+        ("```python\nx = 1", "x = 1"),  # never closed
+        ("    return x\n", "    return x"),  # a body keeps its indentation
+        ("", ""),
+    ],
+)
+def test_fences_are_formatting(text, code):
+    assert extract_code(text) == code
+
+
+EQUAL = [
+    (r"\frac{1}{2}", "0.5"),
+    (r"\frac12", r"\dfrac{1}{2}"),
+    ("2x+1", "1 + 2x"),
+    (r"(3, \frac{\pi}{2})", r"\left( 3, \frac{\pi}{2} \right)"),
+    (r"\sqrt{8}", r"2\sqrt{2}"),
+    ("5", "x=5"),
+    (r"\text{Evelyn}", r"\text{Evelyn}"),
+    (r"10\%", r"10\%"),
+    (r"90^\circ", "90"),
+    ("[1, 2)", "[1,2)"),
+    (r"\{1, 2\}", r"\{2, 1\}"),
+    ("1000", "1,\\!000"),
+]
+UNEQUAL = [
+    ("5", "6"),
+    (r"\frac{1}{2}", r"\frac{1}{3}"),
+    ("(1, 2)", "(2, 1)"),
+    ("[1, 2)", "(1, 2)"),
+    ("x + 1", "x - 1"),
+    (r"\text{Evelyn}", r"\text{Carla}"),
+    ("5", ""),
+    ("5", r"\frac{5"),
+    ("5", "}{}{"),
+    ("5", "five"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), EQUAL)
+def test_equivalent_answers(gold, answer):
+    assert symbolic.math_equal(gold, answer) == (True, "")
+
+
+@pytest.mark.parametrize(("gold", "answer"), UNEQUAL)
+def test_different_or_malformed_answers(gold, answer):
+    assert not symbolic.math_equal(gold, answer)[0]
+
+
+def test_a_comparison_that_never_ends_is_stopped():
+    symbolic.math_equal("1", "2")  # the worker is up
+    start = time.monotonic()
+    equal, why = symbolic.math_equal("5", "10^{10^{10}}", seconds=0.5)
+    assert not equal and why
+    assert time.monotonic() - start < 5
+    assert symbolic.math_equal("5", "5.0")[0], "the next question meets a new worker"
+
+
+def test_a_worker_that_is_killed_is_replaced():
+    assert symbolic.math_equal(r"\frac{1}{2}", "0.5")[0]
+    process = symbolic._worker._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert symbolic.math_equal(r"\frac{1}{2}", "0.5")[0]
+
+
+def test_an_endless_answer_is_no_answer():
+    equal, why = symbolic.math_equal("5", "1+" * 5000 + "1")
+    assert not equal and "characters" in why

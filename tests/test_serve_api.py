@@ -1,0 +1,283 @@
+"""The API through OpenAI's own client, and the exact answers it gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+
+import checkpoints
+import unmask
+from serving import PROMPT, Live, chat, expected, running, wait_until
+from unmask.models import Model
+from unmask.serve.service import Settings
+from unmask.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = checkpoints.write_checkpoint(tmp_path_factory.mktemp("api") / "folder-name", "llada", layers=6, seed=3)
+    return unmask.load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def live(small: Model) -> Iterator[Live]:
+    with running(small) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(live: Live) -> openai.OpenAI:
+    return live.client()
+
+
+def test_a_chat_completion_is_what_generate_gives(client: openai.OpenAI, small: Model) -> None:
+    out = chat(client, extra_body={"decoder": "rpd", "beta": 4})
+    assert out.choices[0].message.content == expected(small, beta=4.0)
+    assert out.choices[0].message.role == "assistant"
+    assert out.model == "small" and out.object == "chat.completion" and out.id.startswith("chatcmpl-")
+    header = unmask.generate(small, PROMPT, canvas_length=32).trace.header  # type: ignore[union-attr]
+    assert out.usage and out.usage.prompt_tokens == len(header["prompt_ids"])
+    assert out.usage.total_tokens == out.usage.prompt_tokens + out.usage.completion_tokens
+    told = out.choices[0].model_extra["unmask"]  # type: ignore[index]
+    assert told["decoder"] == "rpd" and told["params"]["beta"] == 4.0 and told["nfe"] >= 1
+
+
+@pytest.mark.parametrize(
+    "decoder", ["default", "fast-dllm", "eb-sampler", "lopa", "dapd", "left-to-right", "rpd-paper"]
+)
+def test_every_decoder_by_name(client: openai.OpenAI, small: Model, decoder: str) -> None:
+    out = chat(client, extra_body={"decoder": decoder})
+    assert out.choices[0].message.content == expected(small, decoder=decoder)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_stream_adds_up_to_the_answer(client: openai.OpenAI, small: Model, early: bool) -> None:
+    usage = {"include_usage": True}
+    chunks = list(chat(client, stream=True, stream_options=usage, extra_body={"early_stop": early}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == expected(small)
+    reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices]
+    assert reasons[:-1] == [None] * (len(reasons) - 1)
+    whole = chat(client)
+    assert reasons[-1] == whole.choices[0].finish_reason
+    assert chunks[-1].choices == [] and chunks[-1].usage == whole.usage
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_provisional_tokens_come_only_when_asked_for_and_are_marked(client: openai.OpenAI) -> None:
+    plain = chat(client, stream=True, extra_body={"decoder": "fast-dllm"})
+    assert not any("provisional" in (c.choices[0].model_extra or {}) for c in plain)
+    chunks = chat(client, stream=True, extra_body={"decoder": "fast-dllm", "provisional": True})
+    lists = [
+        c.choices[0].model_extra["provisional"] for c in chunks if "provisional" in (c.choices[0].model_extra or {})
+    ]
+    assert lists
+    final: dict[int, str] = {}
+    for seen in lists:
+        positions = [token["position"] for token in seen]
+        assert positions == sorted(set(positions))
+        for token in seen:
+            assert set(token) == {"position", "token", "committed", "confidence", "end"}
+            if token["position"] in final:
+                assert token["committed"] and token["token"] == final[token["position"]], "committed is final"
+            if token["committed"]:
+                final[token["position"]] = token["token"]
+    assert final
+
+
+def test_completions_take_raw_prompts_one_or_several(client: openai.OpenAI, small: Model) -> None:
+    body = {"decoder": "left-to-right", "canvas_length": 8}
+    prompts = ["the user", "and the system"]
+    out = client.completions.create(model="small", prompt=prompts, n=2, extra_body=body)
+    alone = [unmask.generate(small, p, "left-to-right", canvas_length=8, raw=True).text for p in prompts]  # type: ignore
+    assert [choice.text for choice in out.choices] == [alone[0], alone[0], alone[1], alone[1]]
+    assert [choice.index for choice in out.choices] == [0, 1, 2, 3]
+    streamed = ["", ""]
+    for chunk in client.completions.create(model="small", prompt=prompts, stream=True, extra_body=body):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == alone
+
+
+def test_seeds_and_sampling(client: openai.OpenAI, small: Model) -> None:
+    fields = {"extra_body": {"decoder": "llada-default"}, "temperature": 0.8}
+    out = chat(client, n=3, seed=5, **fields)
+    wanted = [expected(small, decoder="llada-default", temperature=0.8, seed=5 + i) for i in range(3)]
+    assert [choice.message.content for choice in out.choices] == wanted
+    assert len(set(wanted)) > 1
+
+
+def test_max_tokens_and_stop(client: openai.OpenAI, small: Model) -> None:
+    full = expected(small)
+    out = chat(client, max_tokens=5)
+    assert out.usage and out.usage.completion_tokens == 5 and out.choices[0].finish_reason == "length"
+    assert full.startswith(out.choices[0].message.content or "?")
+    assert chat(client, max_completion_tokens=5).choices[0].message == out.choices[0].message
+    stop = next(c for c in full[3:] if c.isascii())
+    out = chat(client, stop=[stop, "never seen"])
+    assert out.choices[0].message.content == full[: full.index(stop)]
+    assert out.choices[0].finish_reason == "stop"
+    pieces = chat(client, stop=stop, stream=True)
+    assert "".join(p.choices[0].delta.content or "" for p in pieces) == full[: full.index(stop)]
+
+
+def test_content_parts_and_the_developer_role(client: openai.OpenAI, small: Model) -> None:
+    messages = [
+        {"role": "developer", "content": "the system"},
+        {"role": "user", "content": [{"type": "text", "text": "the "}, {"type": "text", "text": "user"}]},
+    ]
+    out = client.chat.completions.create(model="small", messages=messages, extra_body={"canvas_length": 32})  # type: ignore
+    plain = [{"role": "system", "content": "the system"}, {"role": "user", "content": "the user"}]
+    assert out.choices[0].message.content == expected(small, plain)  # type: ignore[arg-type]
+
+
+def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) -> None:
+    assert [model.id for model in client.models.list()] == ["small"]
+    assert client.models.retrieve("small").id == "small"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("other")
+    with running(small, Settings()) as unnamed:
+        assert [model.id for model in unnamed.client().models.list()] == ["folder-name"], (
+            "a path is nobody's business"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"extra_body": {"bta": 4}}, "did you mean beta"),
+        ({"extra_body": {"beta": -1}}, "beta must be 0 or more"),
+        ({"extra_body": {"beta": "4"}}, "beta must be a number"),
+        ({"extra_body": {"beta": True}}, "beta must be a number"),
+        ({"extra_body": {"beta": [4]}}, "beta must be a number"),
+        ({"extra_body": {"k_max": 1.5}}, "k_max must be a whole number"),
+        ({"extra_body": {"decoder": "rdp"}}, "did you mean rpd"),
+        ({"extra_body": {"decoder": "llada-default", "steps": 10**9}}, "steps is at most"),
+        ({"extra_body": {"decoder": "lopa", "branches": 100}}, "branches is at most"),
+        ({"extra_body": {"decoder": "fast-dllm", "block_length": 5}}, "does not divide the canvas"),
+        ({"extra_body": {"canvas_length": 5000}}, "canvas_length is at most"),
+        ({"extra_body": {"canvas_length": 0}}, "canvas_length"),
+        ({"extra_body": {"timeout": 0}}, "timeout"),
+        ({"temperature": 0.5}, "takes no temperature"),
+        ({"top_p": 0.5}, "takes no top_p"),
+        ({"n": 99}, "at most 8 answers"),
+        ({"seed": -1}, "seed"),
+        ({"logprobs": True}, "logprobs is not supported"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools is not supported"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": " "}]}, "the prompt is empty"),
+        ({"messages": [{"role": "user", "content": "the " * 20000}]}, "characters; the limit is"),
+        ({"messages": [{"role": "user", "content": "x"}] * 200}, "at most 128 messages"),
+        ({"messages": [{"role": "user", "content": "x " * 3000}]}, "shorten the prompt"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "role"),
+        ({"stop": ["a" * 1100]}, "stop sequences"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_answered_with_a_sentence(client: openai.OpenAI, fields: dict, says: str) -> None:
+    with pytest.raises(openai.BadRequestError) as error:
+        chat(client, **fields)
+    body = error.value.body
+    assert isinstance(body, dict) and set(body) == {"message", "type", "param", "code"}
+    assert says in body["message"] and body["type"] == "invalid_request_error"
+
+
+def test_values_that_ask_for_nothing_are_accepted(client: openai.OpenAI, small: Model) -> None:
+    neutral = {"presence_penalty": 0, "frequency_penalty": 0, "logprobs": False, "response_format": {"type": "text"}}
+    out = chat(client, temperature=0, top_p=1, n=1, user="someone", **neutral)
+    assert out.choices[0].message.content == expected(small)
+
+
+def test_an_unknown_model_is_404_and_never_looked_for(client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a name from a request was looked up")
+
+    for target in ("unmask.models.load", "unmask.models.locate", "unmask.models.hub.fetch"):
+        monkeypatch.setattr(target, forbidden)
+    for name in ("org/model", "/etc/passwd", "../../secret", "gpt-4o", "tiny", "~", "C:\\x", "file:///etc/passwd"):
+        with pytest.raises(openai.NotFoundError) as error:
+            chat(client, model=name)
+        assert error.value.code == "model_not_found"
+
+
+def test_neither_decoders_nor_pages_are_looked_up_by_a_name_from_a_request(
+    live: Live, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("unmask.decoders._third_party", lambda: opened.append("entry points") or {})
+    with pytest.raises(openai.BadRequestError):
+        chat(client, extra_body={"decoder": "../../evil"})
+    for name in ("..%2f..%2fetc%2fpasswd", "%2e%2e/command.py", "....//x", "app.py", "%00", "index.html%00.js"):
+        assert live.get(f"/page/{name}").status_code == 404
+    assert not opened
+
+
+def test_many_different_requests_at_once_are_not_mixed_up(live: Live, small: Model) -> None:
+    words = ["the", "user", "and", "system", "assistant", "ing"]
+    names = ["rpd", "fast-dllm", "left-to-right", "rpd-block", "lopa", "llada-default"]
+    requests = [(" ".join(words[: 1 + i % 6]), names[i % len(names)], 32 if i % 2 else 64) for i in range(16)]
+    client = live.client()
+
+    def call(request: tuple[str, str, int]) -> str | None:
+        prompt, decoder, canvas = request
+        out = chat(client, prompt, extra_body={"decoder": decoder, "canvas_length": canvas})
+        return out.choices[0].message.content
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(call, requests))
+    assert answers == [expected(small, *request) for request in requests]
+
+
+def test_the_page_gets_the_trace_file_line_by_line(live: Live, small: Model) -> None:
+    body = {"prompt": PROMPT, "decoder": "rpd", "canvas_length": 32, "options": {"beta": 2}, "seed": 1}
+    lines = live.post("/api/watch", json=body).text.splitlines()
+    kinds = [next(iter(json.loads(line))) for line in lines]
+    assert kinds[0] == "format" and kinds[-2:] == ["format", "end"] and set(kinds[1:-2]) == {"pieces", "step"}
+    steps = [line for line in lines if line.startswith('{"step"')]
+    told = Trace.parse("\n".join([lines[-2], *steps, lines[-1]]))
+    alone = unmask.generate(small, PROMPT, "rpd", canvas_length=32, beta=2.0, seed=1)
+    assert told.header == {**alone.trace.header, "model": "small"}  # type: ignore[union-attr]
+    assert (told.commit_steps() == alone.trace.commit_steps()).all()  # type: ignore[union-attr]
+    pieces = {k: v for line in lines if '{"pieces"' in line for k, v in json.loads(line)["pieces"].items()}
+    assert pieces.items() <= told.header["pieces"].items()
+
+
+def test_what_the_page_is_told(live: Live) -> None:
+    page = live.get("/api/page").json()
+    names = [decoder["name"] for decoder in page["decoders"]]
+    assert {"rpd", "llada-default", "fast-dllm", "rpd-paper"} <= set(names)
+    options = {o["name"]: o for d in page["decoders"] if d["name"] == "rpd" for o in d["options"]}
+    assert options["beta"] == {
+        "name": "beta", "type": "float", "nullable": True, "default": None, "resolved": 4.0, "choices": [],
+        "doc": options["beta"]["doc"],
+    }  # fmt: skip
+    for decoder in page["decoders"]:
+        for option in decoder["options"]:
+            assert option["doc"], f"{decoder['name']}: {option['name']} is not explained"
+    assert page["examples"] and page["routes"] and page["reasons"]
+
+
+def test_health_and_metrics(live: Live, client: openai.OpenAI) -> None:
+    chat(client)
+    assert live.get("/health").json()["status"] == "ok"
+    answer = live.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    values = {}
+    for line in answer.text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            values[name] = float(value)
+    assert values['unmask_requests_total{path="/v1/chat/completions",status="200"}'] >= 1
+    assert values["unmask_tokens_total"] >= 1 and values["unmask_steps_total"] >= 1
+    assert values['unmask_step_seconds_bucket{le="+Inf"}'] == values["unmask_step_seconds_count"]
+    wait_until(lambda: live.idle)
+
+
+def test_the_openapi_document_names_errors_as_they_are(live: Live) -> None:
+    document = live.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert "422" not in operation["responses"], f"{method} {path}: validation errors are 400 here"

@@ -1,0 +1,212 @@
+"""Clients that vanish, stall, lie about sizes or send nonsense; and what a stranger must not be able to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+import checkpoints
+import unmask
+from serving import PROMPT, Live, ask, chat, expected, running, settings, slow_request, wait_until
+from unmask.models import Model
+
+JSON = {"Content-Type": "application/json"}
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = checkpoints.write_checkpoint(
+        tmp_path_factory.mktemp("hostile") / "small", "llada", layers=6, max_sequence_length=4096
+    )
+    return unmask.load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def live(small: Model) -> Iterator[Live]:
+    with running(small, settings(body_bytes=64 * 1024, body_timeout=1.0, write_timeout=1.0)) as server:
+        yield server
+
+
+def raw(live: Live, data: bytes, wait: float = 5.0) -> bytes:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=wait) as connection:
+        connection.sendall(data)
+        answer = b""
+        with suppress(ConnectionResetError):  # an answer to a request that was not read to its end
+            while chunk := connection.recv(65536):
+                answer += chunk
+        return answer
+
+
+def head(path: str, length: int | str, *more: str) -> bytes:
+    lines = (
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *more,
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+# --- clients that vanish ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [CHAT, "/api/watch"])
+def test_a_client_that_vanishes_mid_stream_frees_its_row_within_a_step(live: Live, path: str) -> None:
+    body = (
+        slow_request(stream=True)
+        if path == CHAT
+        else {"prompt": PROMPT, "decoder": "left-to-right", "canvas_length": 400}
+    )
+    with httpx.stream("POST", live.url + path, json=body, timeout=30) as answer:
+        for count, _ in enumerate(answer.iter_raw()):
+            if count == 3:
+                break
+    gone_at = time.monotonic()
+    task = live.service.scheduler.running[0] if live.service.scheduler.running else None
+    wait_until(lambda: live.idle, 5)
+    assert time.monotonic() - gone_at < 1.0
+    assert task is None or task.result is None, "it was decoded to the end for nobody"
+
+
+def test_a_client_that_vanishes_while_it_waits_for_a_whole_answer(live: Live) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(live.url + CHAT, json=slow_request(), timeout=0.2)
+    wait_until(lambda: live.idle, 5)
+    before = live.service.metrics.counters["unmask_rows_total"]
+    time.sleep(0.1)
+    assert live.service.metrics.counters["unmask_rows_total"] == before
+
+
+def test_twenty_clients_vanish_and_the_next_one_is_served(live: Live, small: Model) -> None:
+    for _ in range(20):
+        with httpx.stream("POST", live.url + CHAT, json=slow_request(stream=True), timeout=30) as answer:
+            next(answer.iter_raw())
+    assert chat(live.client()).choices[0].message.content == expected(small)
+    wait_until(lambda: live.idle, 5)
+
+
+def test_a_reader_that_stops_reading_is_dropped_and_holds_nobody_up(live: Live, small: Model) -> None:
+    """The kernel's buffers take a good deal, so ask for much: every step's provisional tokens."""
+    body = json.dumps(slow_request(stream=True, provisional=True, canvas_length=1000)).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", live.port))
+        connection.sendall(head(CHAT, len(body)) + body)
+        wait_until(lambda: live.service.scheduler.running, 5)
+        start = time.monotonic()
+        assert chat(live.client()).choices[0].message.content == expected(small)
+        assert time.monotonic() - start < 5
+        wait_until(lambda: live.idle, 15)  # dropped after write_timeout, or decoded: never stuck
+
+
+# --- sizes --------------------------------------------------------------------------------------------------
+
+
+def test_a_declared_body_past_the_limit_is_refused_before_it_is_sent(live: Live) -> None:
+    answer = raw(live, head(CHAT, 10**12))
+    assert b" 413 " in answer.split(b"\r\n")[0] and b"body_too_large" in answer
+
+
+def test_an_undeclared_body_past_the_limit_is_refused_while_it_arrives(live: Live) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(200):
+            yield b"[" * 1024
+
+    with suppress(httpx.TransportError):  # the connection may be cut while we still write: just as well
+        assert httpx.post(live.url + CHAT, content=chunks(), headers=JSON, timeout=10).status_code == 413
+    assert live.get("/health").status_code == 200
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(live: Live) -> None:
+    start = time.monotonic()
+    answer = raw(live, head(CHAT, 1000) + b"{")
+    assert b" 408 " in answer.split(b"\r\n")[0]
+    assert time.monotonic() - start < 4
+
+
+def test_endless_headers_are_cut(live: Live) -> None:
+    answer = raw(live, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: " + b"a" * 200_000)
+    assert b" 400 " in answer.split(b"\r\n")[0] or answer == b""
+
+
+# --- nonsense -----------------------------------------------------------------------------------------------
+
+HALF = "\ud800"  # of a surrogate pair: JSON can spell it, UTF-8 cannot
+NONSENSE: dict[str, bytes | dict] = {
+    "empty": b"",
+    "not json": b"{",
+    "not utf-8": b'{"model": "\xff\xfe"}',
+    "null": b"null",
+    "a list": b"[]",
+    "a number": b"1",
+    "deep lists": b"[" * 20_000,
+    "deep objects": b'{"a":' * 9_000,
+    "huge integer": b'{"model": "small", "n": ' + b"9" * 6000 + b"}",
+    "huge float": b'{"model": "small", "temperature": 1e999, "messages": []}',
+    "NaN": b'{"model": "small", "beta": NaN}',
+    "the same key twice": b'{"model": "small", "model": "x", "messages": []}',
+    "infinite option": json.dumps(ask(beta=1)).replace('"beta": 1', '"w": Infinity, "theta_h": Infinity').encode(),
+    "NaN option": json.dumps(ask(beta=1)).replace('"beta": 1', '"beta": NaN').encode(),
+    "big integer option": json.dumps(ask(beta=1)).replace('"beta": 1', '"beta": ' + "9" * 400).encode(),
+    "an option that is an object": ask(beta={"a": 1}),
+    "a very long option name": {**ask(), "x" * 30_000: 1},
+    "half a character": ask(HALF),
+    "half a character in a name": ask(decoder=HALF),
+    "half a character in an option": {**ask(), HALF: 1},
+    "half a character in a stop": ask(stop=HALF),
+    "spaces only": ask(" \n\t"),
+    "an object for text": {**ask(), "messages": [{"role": "user", "content": {}}]},
+    "negative canvas": ask(canvas_length=-1),
+    "canvas as text": ask(canvas_length="32"),
+    "seed past 64 bits": ask(seed=2**64),
+}
+
+
+@pytest.mark.parametrize("body", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_is_a_400(live: Live, body: bytes | dict) -> None:
+    if isinstance(body, dict):
+        body = json.dumps(body).encode()
+    answer = live.post(CHAT, content=body, headers=JSON)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error" and error["message"] and "Traceback" not in error["message"]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["\x00", "<|mdm_mask|>" * 20, "<|eot_id|>", "{{ 7*7 }}{% raise %}", "\u202e\u200b🏳️‍🌈", "é" * 500]
+)
+def test_odd_prompts_are_decoded_like_any_other(live: Live, small: Model, prompt: str) -> None:
+    answer = live.post(CHAT, json=ask(prompt, canvas_length=8))
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == expected(small, prompt, canvas=8)
+
+
+def test_form_posts_and_wrong_methods(live: Live) -> None:
+    assert live.post(CHAT, data={"model": "small"}).status_code == 400
+    plain = live.post(CHAT, content=json.dumps(ask()), headers={"Content-Type": "text/plain"})
+    assert plain.status_code == 400, "a form on another site can send text/plain without asking"
+    for method, path, status in (
+        ("GET", CHAT, 405),
+        ("DELETE", "/", 405),
+        ("GET", "/v1/nothing", 404),
+        ("TRACE", CHAT, 405),
+    ):
+        answer = httpx.request(method, live.url + path)
+        assert answer.status_code == status and "error" in answer.json()
+
+
+def test_websockets_are_not_spoken(live: Live) -> None:
+    answer = raw(
+        live,
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade, close\r\n"
+        b"Upgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n",
+    )
+    assert b" 101 " not in answer.split(b"\r\n")[0]

@@ -1,0 +1,229 @@
+"""The page in a real browser: what it shows is what the trace says, and runs can be shared."""
+
+from __future__ import annotations
+
+# ruff: noqa: F811 (fixtures are imported, and named again where they are used)
+import json
+from pathlib import Path
+
+import pytest
+
+from serving import Live, wait_until
+from unmask.cli import main
+from unmask.models import Model
+from unmask.replay import seats
+from unmask.trace import Trace
+from unmask.view import cells
+from webpage import (  # noqa: F401 (fixtures)
+    CANVAS,
+    LENIENT,
+    OPTIONS,
+    PAGE,
+    READY,
+    Browser,
+    alone,
+    counters,
+    decode,
+    drawn,
+    fill,
+    give,
+    live,
+    needs_browser,
+    page,
+    small,
+    tab,
+    text,
+)
+
+pytestmark = needs_browser
+
+# --- what is shown ------------------------------------------------------------------------------------------
+
+
+def test_both_canvases_show_what_the_decoders_did(page: Browser, small: Model) -> None:
+    decode(page, **OPTIONS)
+    for panel, (name, options) in enumerate([("rpd", LENIENT), ("fast-dllm", {})]):
+        out = alone(small, name, **options)
+        shown = [[c.text, c.route, c.strength, c.end, c.label] for c in cells(out.trace)]
+        assert drawn(page, panel) == shown, "the page and the notebook draw the same trace differently"
+        nfe, filled, per_forward, _ = counters(page, panel)
+        assert (nfe, filled) == (str(out.nfe), f"{CANVAS} / {CANVAS}") and float(per_forward) > 0
+        marks = page.js(f"$$('.panel:nth-child({panel + 1}) .um-mark').length")
+        assert marks == CANVAS
+
+
+def test_the_canvases_go_in_step(page: Browser, small: Model) -> None:
+    decode(page, second="left-to-right", **OPTIONS)
+    one, two = alone(small, "rpd", **LENIENT), alone(small, "left-to-right")
+    for step in (0, 1, 3, 7, len(one.trace.steps), 40):
+        fill(page, "#scrub", str(step))
+        for panel, out in enumerate((one, two)):
+            order = out.trace.commit_steps()
+            filled = int(((order >= 0) & (order < step)).sum())
+            assert counters(page, panel)[1] == f"{filled} / {CANVAS}"
+            assert [i for i, cell in enumerate(drawn(page, panel)) if cell[1]] == [
+                i for i in range(CANVAS) if 0 <= order[i] < step
+            ]
+    page.js("$('#mode').value = 'time', $('#mode').dispatchEvent(new Event('change'))")
+    assert "s" in text(page, "#where")
+    page.js("$('#first').click()")
+    assert counters(page, 0)[1].startswith("0 /")
+
+
+def test_it_plays_and_pauses(page: Browser) -> None:
+    decode(page)
+    fill(page, "#speed", "8")
+    page.js("$('#first').click(), document.activeElement.blur()")
+    page.press(" ")
+    page.wait("Number($('#scrub').value) >= 3")
+    page.press(" ")
+    assert page.js("$('#play').getAttribute('aria-label')") == "play"
+    held = page.js("$('#scrub').value")
+    for key, change in ((".", 1), (",", -1)):
+        before = int(page.js("$('#scrub').value"))
+        page.press(key)
+        assert int(page.js("$('#scrub').value")) == before + change
+    assert page.js("$('#scrub').value") == held
+    page.press("End")
+    assert page.js("$('#scrub').value") == page.js("$('#scrub').max")
+    page.press("Home")
+    assert page.js("$('#scrub').value") == "0"
+
+
+def test_the_ledger_tells_why_and_why_not_before(page: Browser, small: Model) -> None:
+    decode(page, **OPTIONS)
+    trace = alone(small, "rpd", **LENIENT).trace
+    waited = {p: r for p, r in waits(trace).items() if "upstream" in r}
+    position = max(waited, key=lambda p: len(waited[p]))
+    page.js(f"$$('.panel:first-child .um-cell')[{position}].id = 'picked'")
+    page.point("#picked")
+    page.wait("!$('#ledger').hidden")
+    told = text(page, "#ledger")
+    step = int(trace.commit_steps()[position]) + 1
+    assert f"position {position}" in told and f"committed at step {step}," in told
+    for word in (
+        "confidence c",
+        "entropy H",
+        "upstream E",
+        "against β 1",
+        "too much uncertainty before it",
+        "> beta 1",
+    ):
+        assert word in told, word
+    assert f"({len(waited[position])} step" in told
+    assert "fast-dllm: " in told, "what the other decoder did there"
+    stable = next(p for p in range(CANVAS) if drawn(page, 0)[p][1] == "stability")
+    page.js(f"$$('.panel:first-child .um-cell')[{stable}].id = 'stable'")
+    page.point("#stable", click=True)
+    told = text(page, "#ledger")
+    assert all(word in told for word in ("persistence K", "drop r", "stability S", "against θs 1.5"))
+    page.press("Escape")
+    assert page.js("$('#ledger').hidden")
+
+
+def waits(trace: Trace) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for step in trace.steps:
+        for i, position in enumerate(step.positions.tolist()):
+            if not step.committed[i]:
+                found.setdefault(position, []).append(str(step.verdict[i]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "decoder", ["rpd", "rpd-block", "fast-dllm", "eb-sampler", "lopa", "dapd", "llada-default", "left-to-right"]
+)
+def test_the_words_are_those_of_replay(page: Browser, small: Model, decoder: str) -> None:
+    trace = alone(small, decoder, **(LENIENT if decoder == "rpd" else {})).trace
+    wanted = [[seat.why, seat.verdict] for step in trace.steps for seat in seats(trace, step)]
+    told = page.js(
+        f"import('/page/run.js').then(async ({{ Run }}) => {{ const {{ reason }} = await import('/page/words.js');"
+        f"const run = Run.parse({json.dumps(chr(10).join(trace.lines()))}, 'x');"
+        "return run.steps.flatMap((step, n) => step.positions.map((p) => run.seat(n, p)))"
+        ".map((s) => [reason(s.verdict, s.values, s.threshold, run.params), s.verdict]); })"
+    )
+    assert told == wanted
+
+
+def test_numbers_are_spelled_as_everywhere_else(page: Browser) -> None:
+    from unmask.wording import duration, number
+
+    values = [0.0, 1.0, 0.5, 0.973, 6.2, 160.0, 999.0, 1234.6, 0.000123, 0.0000123, 1e-9, 12.345, 0.1, 3.0e-5, 99.96]
+    assert page.js(f"import('/page/words.js').then((w) => {json.dumps(values)}.map(w.number))") == [
+        number(v) for v in values
+    ]
+    times = [0.0, 0.0123, 0.0994, 0.1, 1.234, 99.99, 150.0]
+    assert page.js(f"import('/page/words.js').then((w) => {json.dumps(times)}.map(w.duration))") == [
+        duration(t) for t in times
+    ]
+
+
+# --- sharing ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_saved_and_opened_by_the_page_and_by_replay(
+    page: Browser, small: Model, live: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decode(page, **OPTIONS)
+    before = drawn(page, 0)
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.point(".panel header button", click=True)
+    saved = tmp_path / "rpd-A.trace.jsonl"
+    wait_until(saved.exists)
+    wait_until(lambda: saved.read_text().count('"end"') == 1)
+    trace, out = Trace.load(saved), alone(small, "rpd", **LENIENT)
+    assert trace.header == {**out.trace.header, "model": "small"} and trace.end["text"] == out.text
+    assert saved.read_text() == "\n".join(trace.lines()) + "\n", "the file is what Trace.save would have written"
+    assert main(["replay", str(saved)]) == 0
+    assert "rpd" in capsys.readouterr().out
+    page.open(live.url)
+    page.wait(READY)
+    out.trace.save(tmp_path / "other.jsonl")
+    give(page, saved, tmp_path / "other.jsonl")
+    page.wait("$$('.um-mark').length > 0")
+    assert drawn(page, 0) == drawn(page, 1) == before
+
+
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+
+
+def test_nothing_a_model_or_a_file_says_becomes_markup(page: Browser, small: Model, tmp_path: Path) -> None:
+    out = alone(small, "rpd", **LENIENT)
+    trace = out.trace
+    trace.header["pieces"] = dict.fromkeys(trace.header["pieces"], HOSTILE)
+    trace.header |= {
+        "decoder": HOSTILE,
+        "prompt": HOSTILE,
+        "model": HOSTILE,
+        "params": {HOSTILE: HOSTILE, "theta_h": 0.9},
+    }
+    for step in trace.steps:
+        step.verdict[step.verdict == "confidence"] = HOSTILE
+    trace.save(tmp_path / "hostile.jsonl")
+    give(page, tmp_path / "hostile.jsonl")
+    page.wait("$$('.um-mark').length > 0")
+    page.point(".um-cell", click=True)
+    page.wait("!$('#ledger').hidden")
+    assert HOSTILE in text(page, "#ledger") and HOSTILE in page.js("$('#prompt').value")
+    assert page.js("$$('#stage img, #stage script, #ledger img, #ledger script').length") == 0
+    assert page.js("window.hacked === undefined")
+    html = out._repr_html_()
+    assert "<img" not in html and "<script" not in html and "&lt;img" in html
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "not a complete unmask trace"),
+        ("hello", "line 1: not a valid trace line"),
+        ('{"format":"other"}', "this is not an unmask trace"),
+        ('{"format":"unmask.trace","version":99}', "trace version 99"),
+        ('{"format":"unmask.trace","version":1,"canvas_length":1e12}', "no canvas length"),
+        ('{"step":{"positions":[]}}', "a step without a header"),
+    ],
+)
+def test_a_damaged_file_is_answered_with_a_sentence(page: Browser, tmp_path: Path, content: str, says: str) -> None:
+    (tmp_path / "bad.jsonl").write_text(content)
+    give(page, tmp_path / "bad.jsonl")
+    page.wait("!$('#alert').hidden")
+    assert says in text(page, "#alert") and "bad.jsonl" in text(page, "#alert")

@@ -1,0 +1,205 @@
+"""The page in a real browser: keyboard, screen readers, phones, light and dark, and what it does when things fail."""
+
+from __future__ import annotations
+
+# ruff: noqa: F811 (fixtures are imported, and named again where they are used)
+import json
+
+import pytest
+
+from serving import Live, running, wait_until
+from unmask.models import Model
+from unmask.serve.service import Settings
+from webpage import CANVAS, PROMPT, READY, Browser, decode, drawn, fill, live, needs_browser, page, small, tab, text  # noqa: F401 (fixtures)
+
+pytestmark = needs_browser
+
+# --- working it ---------------------------------------------------------------------------------------------
+
+
+def test_everything_can_be_done_with_the_keyboard(page: Browser) -> None:
+    fill(page, "#canvas-length", str(CANVAS))
+    page.js("$('#prompt').focus()")
+    seen = []
+    for _ in range(40):
+        page.press("Tab")
+        seen.append(
+            page.js("document.activeElement.id || document.activeElement.className || document.activeElement.tagName")
+        )
+        if seen[-1] == "decode":
+            break
+    assert seen[-1] == "decode" and {"decoder-a", "decoder-b", "canvas-length", "seed"} <= set(seen)
+    page.press("Enter")
+    page.wait("$('#decode').textContent === 'Decode' && $$('.um-mark').length >= 60")
+    page.js("$('#last').click(), $('.um-cell').focus()")
+    for key, position in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", CANVAS - 1), ("Home", 0)):
+        page.press(key)
+        assert page.js("Number(document.activeElement.dataset.position)") == position
+    page.press("ArrowDown")
+    columns = page.js("Number(document.activeElement.dataset.position)")
+    assert columns > 4 and f"position {columns}" in text(page, "#ledger")
+    assert page.js("getComputedStyle(document.activeElement).outlineStyle") == "solid", "focus can be seen"
+    page.press("Enter")
+    assert page.js("$('#ledger').classList.contains('pinned')")
+    assert page.js("document.activeElement.getAttribute('aria-selected')") == "true"
+    page.press("Escape")
+    assert page.js("$$('.panel .um-cell[tabindex=\"0\"]').length") == 2, "one stop per canvas"
+
+
+def test_everything_has_a_name(page: Browser) -> None:
+    decode(page)
+    tree = page.call("Accessibility.getFullAXTree")["nodes"]
+    for node in tree:
+        role, name = node.get("role", {}).get("value"), node.get("name", {}).get("value", "")
+        if role in (
+            "button",
+            "combobox",
+            "textbox",
+            "slider",
+            "checkbox",
+            "spinbutton",
+            "listbox",
+            "option",
+            "link",
+            "region",
+        ):
+            assert name or node.get("ignored"), node
+    values = {n["role"]["value"] for n in tree if "role" in n}
+    assert {"main", "listbox", "option", "slider", "heading"} <= values
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read_on_every_route_and_strength(page: Browser, dark: bool) -> None:
+    page.screen(1280, 900, dark=dark)
+    contrasts = page.js(CONTRAST)
+    assert len(contrasts) == 12 * 10
+    low = {name: round(value, 2) for name, value in contrasts.items() if value < 4.5}
+    assert not low
+
+
+# Every route at every strength on a cell of its own; contrast by WCAG's formula.
+CONTRAST = """
+(async () => {
+  const { routes } = await (await fetch('/api/page')).json();
+  const light = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const luminance = (rgb) => 0.2126 * light(rgb[0]) + 0.7152 * light(rgb[1]) + 0.0722 * light(rgb[2]);
+  const parse = (text) => {
+    const numbers = text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+    return text.startsWith('rgb') ? numbers.map((n) => n / 255) : numbers;
+  };
+  const cell = document.createElement('span');
+  cell.className = 'um-cell';
+  document.body.append(cell);
+  const found = {};
+  const names = [...Object.keys(routes), 'a third party'];
+  for (const route of names) for (let strength = 0; strength < 10; strength += 1) {
+    cell.dataset.route = route;
+    cell.dataset.strength = strength;
+    const style = getComputedStyle(cell);
+    const clear = style.backgroundColor === 'rgba(0, 0, 0, 0)';
+    const ground = (clear ? getComputedStyle($('.panel')) : style).backgroundColor;
+    const [a, b] = [luminance(parse(style.color)), luminance(parse(ground))].sort((x, y) => y - x);
+    found[`${route} ${strength}`] = (a + 0.05) / (b + 0.05);
+  }
+  cell.remove();
+  return found;
+})()
+"""
+
+
+def test_routes_differ_by_more_than_colour(page: Browser) -> None:
+    """What stands on one canvas together must have different stripes."""
+    decoders = [
+        ("confidence", "stability", "fallback"), ("schedule", "chance"), ("budget", "fallback"), ("order", "given"),
+        ("direct", "independent", "fallback"), ("confidence", "branch", "fallback"),
+    ]  # fmt: skip
+    code = (
+        "((routes) => { const n = document.createElement('span'); n.className = 'um-key'; document.body.append(n);"
+        "const stripe = (r) => { n.dataset.route = r; return getComputedStyle(n).backgroundImage; };"
+        "const seen = routes.map((r) => stripe(r).replace(/(rgb|color)\\([^)]*\\)/g, 'C'));"
+        "n.remove(); return seen; })"
+    )
+    for together in decoders:
+        stripes = page.js(f"{code}({json.dumps(together)})")
+        assert len(set(stripes)) == len(together), (together, stripes)
+
+
+def test_it_fits_a_phone(page: Browser) -> None:
+    page.screen(390, 844, touch=True)
+    decode(page)
+    assert page.js("document.documentElement.scrollWidth") <= 390
+    page.point(".um-cell", click=True)
+    page.wait("!$('#ledger').hidden")
+    box = page.js("(({ left, right, bottom }) => [left, right, bottom])($('#ledger').getBoundingClientRect())")
+    bar = page.js("$('.transport').getBoundingClientRect().top")
+    assert box[0] >= 0 and box[1] <= 390 and box[2] <= bar + 2
+    assert float(page.js("parseFloat(getComputedStyle($('.um-cell')).fontSize)")) >= 11
+    small_targets = page.js(
+        "$$('.transport button, .panel button, #decode').filter((n) => n.getBoundingClientRect().height < 28).length"
+    )
+    assert small_targets == 0
+
+
+def test_light_and_dark_follow_the_system_or_the_button(page: Browser) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    light = page.js(ground)
+    page.screen(1280, 900, dark=True)
+    dark = page.js(ground)
+    assert light != dark
+    page.point("#theme", click=True)
+    assert page.js(ground) == light and text(page, "#theme") == "Theme: light"
+    page.point("#theme", click=True)
+    page.screen(1280, 900)
+    assert page.js(ground) == dark
+    page.point("#theme", click=True)
+    assert page.js(ground) == light and text(page, "#theme") == "Theme: auto"
+
+
+# --- when things go wrong -----------------------------------------------------------------------------------
+
+
+def test_a_wrong_option_is_explained_where_it_was_given(page: Browser) -> None:
+    fill(page, "#decoder-a", "rpd")
+    fill(page, "#a-beta", "-1")
+    fill(page, "#decoder-b", "")
+    page.point("#decode", click=True)
+    page.wait("$('.problem') && !$('.problem').hidden")
+    assert "beta must be 0 or more" in text(page, ".problem")
+    page.wait("$('#decode').textContent === 'Decode'")
+    page.complaints.clear()  # the browser itself notes the 400
+
+
+def test_stop_frees_the_rows(page: Browser, live: Live) -> None:
+    fill(page, "#prompt", PROMPT)
+    fill(page, "#decoder-a", "left-to-right")
+    fill(page, "#decoder-b", "default")
+    fill(page, "#canvas-length", "96")
+    page.point("#decode", click=True)
+    page.wait("$$('.um-mark').length > 2")
+    page.point("#decode", click=True)
+    wait_until(lambda: live.idle, 5)
+    page.wait("$('#decode').textContent === 'Decode'")
+
+
+def test_a_server_that_is_gone_is_said_so(tab: Browser, small: Model) -> None:
+    with running(small) as server:
+        tab.open(server.url)
+        tab.wait(READY)
+    tab.point("#decode", click=True)
+    tab.wait("$('.problem') && !$('.problem').hidden")
+    assert "cannot be reached" in text(tab, ".problem")
+
+
+def test_the_page_asks_for_the_key(tab: Browser, small: Model) -> None:
+    with running(small, Settings(name="small", api_key="a-long-enough-key")) as server:
+        tab.open(server.url)
+        tab.wait("!$('#key-form').hidden")
+        fill(tab, "#key", "a-long-enough-key")
+        tab.point("#key-form button", click=True)
+        tab.wait(READY)
+        assert (
+            tab.js("Object.keys({...localStorage, ...sessionStorage}).filter((k) => k !== 'unmask-theme').length")
+            == 0
+        )
+        decode(tab)
+        assert all(cell[1] for cell in drawn(tab, 0))
