@@ -135,7 +135,7 @@ def test_prompts_are_versioned_text_and_ask_for_what_is_scored():
     wanted = {"gsm8k": "#### <answer>", "math500": r"\boxed{}", "humaneval": "no Markdown fences", "mbpp": "{tests}"}
     for name, words in wanted.items():
         task = tasks.get(name)
-        assert words in task.template.replace("{{}}", "{}")
+        assert words in task.template
         assert task.version == 1, "another prompt is another version, and another file"
 
 

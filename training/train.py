@@ -26,9 +26,10 @@ from safetensors.torch import save_file
 from data import SHARD, WIDTH, Maker, Shard, stream
 from muon import Muon
 from unmask.models.backbone import Backbone
-from unmask.models.checkpoint import empty_backbone, to_checkpoint
+from unmask.models.checkpoint import empty_backbone, load_backbone, to_checkpoint
 from unmask.models.spec import LLADA, build_spec
 
+CANVAS = 160  # the default canvas of the finished model
 TINY = Path(__file__).parent.parent / "src" / "unmask" / "tiny"
 
 
@@ -45,11 +46,20 @@ class Config:
     muon_lr: float = 0.02
     adam_lr: float = 3e-3
     decay: float = 0.01
+    infill: float = 0.0  # share of examples with given spans; the rest of the response is masked at rate t
     share: float = 0.65  # of word problems; the rest are functions
     seed: int = 325
     # Prompt + canvas lengths. Rows of one batch share a length and need no padding; the canvas behind a
     # prompt of p tokens is length - p, so the model meets canvases from about 70 to 230 tokens.
     lengths: tuple[int, ...] = (160, 208, 256)
+
+    @classmethod
+    def infilling(cls) -> Config:
+        """Second stage: half the examples have random spans given, as when a user fills in the middle.
+
+        Random masks alone never show a long visible span beside a long masked one, and the model's sense of how
+        much is left to say breaks down there (docs/decisions.md). The spans have no preferred direction."""
+        return cls(steps=3300, warmup=100, cooldown=1.0, muon_lr=0.01, adam_lr=1.5e-3, infill=0.5, seed=326)
 
     def rate(self, step: int) -> float:
         """Warm-up, plateau, linear decay to zero."""
@@ -103,15 +113,36 @@ def token_losses(net: Backbone, states: torch.Tensor, tokens: torch.Tensor) -> t
     return F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten(), reduction="none").view_as(tokens)
 
 
-def loss_on(net: Backbone, tokens, prompt, t, noise, losses_of=token_losses) -> tuple[torch.Tensor, torch.Tensor]:
-    """tokens (B, T), prompt (B,), t (B,), noise (B, T) uniform -> the 1/t-weighted loss, and its plain mean."""
+def loss_on(net: Backbone, tokens, prompt, t, noise, given=None, losses_of=token_losses):
+    """tokens (B, T), prompt (B,), t (B,), noise (B, T) uniform -> the 1/t-weighted loss, and its plain mean.
+
+    `given` (B, T) marks spans that are never masked: they belong to the prompt."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     response = positions[None] >= prompt[:, None]
+    if given is not None:
+        response &= ~given
     masked = response & (noise < t[:, None])
     corrupt = torch.where(masked, net.spec.mask_id, tokens)
     losses = losses_of(net, net.states(corrupt, None, net.spec.layers)[-1], tokens) * masked
     weighted = (losses / t[:, None]).sum() / response.sum()
     return weighted, losses.sum().detach() / masked.sum().clamp_min(1)
+
+
+def given_spans(prompt: torch.Tensor, used: torch.Tensor, length: int, share: float, rng: torch.Generator):
+    """(B, T): for a share of the rows, one side of a random cut is given, or one span between two, or all but it.
+
+    Cuts fall anywhere from the start of the response to a little behind its end, in either direction alike."""
+    device = prompt.device
+    n = len(prompt)
+    cuts = torch.rand((n, 2), generator=rng, device=device).sort(dim=1).values
+    span = torch.clamp(used - prompt + 16, max=length)
+    low, high = (prompt[:, None] + cuts * span[:, None]).T
+    kind = torch.randint(0, 4, (n,), generator=rng, device=device)[:, None]
+    x = torch.arange(length, device=device)[None]
+    before, after = x < low[:, None], x >= high[:, None]
+    given = torch.where(kind == 0, before, torch.where(kind == 1, after, before | after))
+    given = torch.where(kind == 3, ~(before | after), given)
+    return given & (torch.rand((n, 1), generator=rng, device=device) < share)
 
 
 def batches(shard: Shard, config: Config, index: int):
@@ -131,12 +162,23 @@ def batches(shard: Shard, config: Config, index: int):
         over = rows[whole:]
     for i in rng.permutation(len(cut)):
         length, rows = cut[i]
+        rows = rng.permutation(rows)  # t follows the order of the rows: it must not follow their length
         tokens = torch.from_numpy(shard.tokens[rows, :length].astype(np.int64))
-        yield tokens, torch.from_numpy(shard.prompt[rows])
+        yield tokens, torch.from_numpy(shard.prompt[rows]), torch.from_numpy(shard.used[rows])
+
+
+def place_weights(net: Backbone, folder: Path) -> None:
+    """Start from the published weights of an earlier stage."""
+    weights = dict(load_backbone(folder).named_parameters())
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            parameter.copy_(weights[name])
 
 
 class Trainer:
-    def __init__(self, config: Config, out: Path, device: torch.device, compile_: bool) -> None:
+    def __init__(
+        self, config: Config, out: Path, device: torch.device, compile_: bool, init: Path | None = None
+    ) -> None:
         from tokenizers import Tokenizer
 
         self.config, self.out, self.device = config, out, device
@@ -145,6 +187,7 @@ class Trainer:
             (out / name).write_bytes((TINY / name).read_bytes())
         self.json = model_config(config, Tokenizer.from_file(str(out / "tokenizer.json")))
         (out / "config.json").write_text(json.dumps(self.json, indent=2) + "\n")
+        (out / "unmask.json").write_text(json.dumps({"canvas_length": CANVAS}) + "\n")
         torch.manual_seed(config.seed)
         self.spec = build_spec(self.json, LLADA, out / "config.json", {})
         self.net = empty_backbone(self.spec, device, torch.float32)
@@ -159,26 +202,31 @@ class Trainer:
         self.step, self.seconds = 0, 0.0
         if (out / "state.pt").exists():
             self.restore()
+        elif init:
+            place_weights(self.net, init)
 
     @property
     def batches_per_shard(self) -> int:
         return SHARD // self.config.batch
 
-    def draw(self, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """t stratified over the batch, and uniform noise: a pure function of the step."""
+    def draw(self, prompt: torch.Tensor, used: torch.Tensor, length: int) -> tuple[torch.Tensor, ...]:
+        """t stratified over the batch, uniform noise, given spans: pure functions of the step."""
         rng = torch.Generator(device=self.device).manual_seed(self.config.seed * 1_000_003 + self.step)
+        n = len(prompt)
         offset = torch.rand(1, generator=rng, device=self.device)
-        t = (torch.arange(shape[0], device=self.device) + offset) / shape[0]
-        return t.clamp(1e-3, 1.0), torch.rand(shape, generator=rng, device=self.device)
+        t = (torch.arange(n, device=self.device) + offset) / n
+        noise = torch.rand((n, length), generator=rng, device=self.device)
+        given = given_spans(prompt, used, length, self.config.infill, rng) if self.config.infill else None
+        return t.clamp(1e-3, 1.0), noise, given
 
-    def train_step(self, tokens: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
+    def train_step(self, tokens: torch.Tensor, prompt: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
         for optimiser, base in zip(self.optimisers, (self.config.muon_lr, self.config.adam_lr), strict=True):
             for group in optimiser.param_groups:
                 group["lr"] = base * self.config.rate(self.step)
-        t, noise = self.draw(tuple(tokens.shape))
+        tokens, prompt, used = (x.to(self.device) for x in (tokens, prompt, used))
+        t, noise, given = self.draw(prompt, used, tokens.shape[1])
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            tokens, prompt = tokens.to(self.device), prompt.to(self.device)
-            loss, plain = loss_on(self.net, tokens, prompt, t, noise, self.token_losses)
+            loss, plain = loss_on(self.net, tokens, prompt, t, noise, given, self.token_losses)
         loss.backward()
         for optimiser in self.optimisers:
             optimiser.step()
@@ -191,10 +239,10 @@ class Trainer:
         first = self.step // self.batches_per_shard
         begun = time.monotonic()
         for index, shard in enumerate(stream(self.out, self.config.seed, self.config.share, first, workers), first):
-            for number, (tokens, prompt) in enumerate(batches(shard, self.config, index)):
+            for number, batch in enumerate(batches(shard, self.config, index)):
                 if index * self.batches_per_shard + number < self.step:
                     continue  # done before the interruption
-                losses = self.train_step(tokens, prompt)
+                losses = self.train_step(*batch)
                 if self.step % log_every == 0 or self.step == self.config.steps:
                     self.log(losses, self.seconds + time.monotonic() - begun)
                 if self.step in (self.config.steps, stop_at) or time.monotonic() > until:
@@ -268,6 +316,7 @@ def held_out_accuracy(folder: Path, device: torch.device, limit: int) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the embedded model; run again to resume.")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--init", type=Path, help="second stage (infilling), from the weights in this folder")
     parser.add_argument("--part-minutes", type=float, default=9.0, help="stop and save after this long")
     parser.add_argument("--steps", type=int, help="length of the whole run")
     parser.add_argument("--workers", type=int, default=max(1, (torch.multiprocessing.cpu_count() or 2) - 1))
@@ -276,13 +325,13 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true")
     arguments = parser.parse_args()
     until = time.monotonic() + 60 * arguments.part_minutes
-    config = SMOKE if arguments.smoke else Config()
+    config = SMOKE if arguments.smoke else Config.infilling() if arguments.init else Config()
     if arguments.steps:
         config = replace(config, steps=arguments.steps)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_float32_matmul_precision("high")
     compile_ = device.type == "cuda" and not arguments.no_compile
-    trainer = Trainer(config, arguments.out, device, compile_)
+    trainer = Trainer(config, arguments.out, device, compile_, arguments.init)
     finished = trainer.run(until, arguments.workers, log_every=4 if arguments.smoke else 100)
     trainer.save()
     weighted, plain = trainer.validation_loss(64 if arguments.smoke else 1024)

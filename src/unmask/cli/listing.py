@@ -153,7 +153,7 @@ def tasks(
         print_json(shown)
         return
     print(f"{shown['name']} (version {shown['version']}), {shown['metric']}: {shown['summary']}")
-    print(f"\nPrompt of the first test example\n{indent(shown['prompt'])}")
+    print(f"\n{'Prompt of the first test example' if shown['response'] else 'Prompt'}\n{indent(shown['prompt'])}")
     if shown["response"]:
         print(f"\nA right response\n{indent(shown['response'])}")
     print(f"\nScoring\n{indent(shown['scoring'])}")
@@ -162,7 +162,11 @@ def tasks(
 def show_task(task: Any) -> dict[str, Any]:
     import inspect
 
-    example = next(iter(task.examples(limit=1)), None)
+    from unmask.tasks import Example
+
+    # A benchmark's prompt is a text of its own and needs no data; a generated task is shown by an example.
+    template = getattr(task, "template", None)
+    example = Example("", template, "") if template else next(iter(task.examples(limit=1)), None)
     if example is None:
         raise UserError(f"task {task.name} has no test examples")
     scoring = inspect.getdoc(task.score) if "score" in vars(type(task)) else None

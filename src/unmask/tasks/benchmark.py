@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,11 @@ from .base import Example, Score
 from .data import Benchmark
 
 PROMPTS = Path(__file__).parent / "prompts"
+
+
+def fill(template: str, **fields: str) -> str:
+    """The template with its `{names}` replaced; other braces are text."""
+    return re.sub(r"\{(\w+)\}", lambda match: fields.get(match[1], match[0]), template)
 
 
 class BenchmarkTask:

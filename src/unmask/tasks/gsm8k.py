@@ -6,7 +6,7 @@ from typing import Any
 
 from ..scoring import extract_hash_answer, numbers_equal
 from .base import Example, Score
-from .benchmark import BenchmarkTask
+from .benchmark import BenchmarkTask, fill
 from .data import Benchmark, Source
 
 HUB = "openai/gsm8k"
@@ -50,7 +50,7 @@ class GSM8K(BenchmarkTask):
 
     def example(self, record: dict[str, Any], template: str) -> Example:
         return Example(
-            record["id"], template.format(question=record["question"].strip()), record["answer"], record["solution"]
+            record["id"], fill(template, question=record["question"].strip()), record["answer"], record["solution"]
         )
 
     def score(self, example: Example, text: str) -> Score:

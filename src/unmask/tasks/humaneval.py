@@ -8,7 +8,7 @@ from typing import Any
 from .. import sandbox
 from ..scoring import extract_code
 from .base import Example, Score
-from .benchmark import BenchmarkTask
+from .benchmark import BenchmarkTask, fill
 from .data import Benchmark, Source
 
 SHA256 = "4adeaecaa99aaa738e6d7035f00ca79c9d37ca352a6495a31ed18e54c8e19396"
@@ -47,7 +47,7 @@ class HumanEval(BenchmarkTask):
         gold = record["prompt"] + record["canonical_solution"]
         meta = {field: record[field] for field in ("prompt", "entry_point", "test")}
         return Example(
-            record["id"], template.format(prompt=record["prompt"].strip()), record["canonical_solution"], gold, meta
+            record["id"], fill(template, prompt=record["prompt"].strip()), record["canonical_solution"], gold, meta
         )  # fmt: skip
 
     def score(self, example: Example, text: str) -> Score:

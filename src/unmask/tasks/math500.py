@@ -7,7 +7,7 @@ from typing import Any
 from .. import symbolic
 from ..scoring import extract_boxed
 from .base import Example, Score
-from .benchmark import BenchmarkTask
+from .benchmark import BenchmarkTask, fill
 from .data import Benchmark, Source
 
 SHA256 = "f4baeb27c3e5bac0396fdc3e42173df932f77910bb436684edaf9c6fa18cc3df"
@@ -48,7 +48,7 @@ class Math500(BenchmarkTask):
 
     def example(self, record: dict[str, Any], template: str) -> Example:
         return Example(
-            record["id"], template.format(question=record["question"].strip()), record["answer"], record["solution"],
+            record["id"], fill(template, question=record["question"].strip()), record["answer"], record["solution"],
             {"subject": record["subject"], "level": record["level"]},
         )  # fmt: skip
 

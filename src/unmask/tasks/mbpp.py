@@ -9,7 +9,7 @@ from typing import Any
 from .. import sandbox
 from ..scoring import extract_code
 from .base import Example, Score
-from .benchmark import BenchmarkTask
+from .benchmark import BenchmarkTask, fill
 from .data import Benchmark, Source
 
 HUB = "google-research-datasets/mbpp"
@@ -52,7 +52,7 @@ class MBPP(BenchmarkTask):
 
     def example(self, record: dict[str, Any], template: str) -> Example:
         tests = record["test_list"]
-        prompt = template.format(text=record["text"].strip(), tests="\n".join(test.strip() for test in tests[:3]))
+        prompt = fill(template, text=record["text"].strip(), tests="\n".join(test.strip() for test in tests[:3]))
         meta = {"tests": tests, "setup": unix(record["test_setup_code"]), "names": defined(record["code"])}
         return Example(record["id"], prompt, record["code"], record["code"], meta)
 
