@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -12,12 +14,26 @@ pytest.importorskip("fastapi")
 import checkpoints
 import unmask
 from unmask.api import finish, make_row
+from unmask.decoders.base import Commit, Decoder, StepView
 from unmask.loop import Loop
 from unmask.models import Model
 from unmask.serve.limits import Limits
 from unmask.serve.scheduler import Job, Scheduler
 
 PROMPTS = ("the user", "the system and the user and the assistant", "ing", "user user user the the the and")
+
+
+@dataclass(frozen=True)
+class Broken(Decoder):
+    """Works for two steps, then raises; notes what it did, as schedules do."""
+
+    name: ClassVar[str] = "broken"
+
+    def select(self, view: StepView) -> Commit:
+        if view.step == 2:
+            raise RuntimeError("a bug that quotes the prompt: " + "secret".upper())
+        take = np.arange(len(view)) == 0
+        return Commit(take, np.where(take, "order", "turn").astype(object))
 
 
 @pytest.fixture(scope="module")

@@ -129,9 +129,13 @@ class Process:
         )  # fmt: skip
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
-        wait_until(lambda: self.url or self.process.poll() is not None, 60)
-        assert self.url, self.log
-        wait_until(lambda: httpx.get(f"{self.url}/health").status_code == 200)
+        try:
+            wait_until(lambda: self.url or self.process.poll() is not None, 60)
+            assert self.url, self.log
+            wait_until(lambda: httpx.get(f"{self.url}/health").status_code == 200)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def read(self) -> None:
         assert self.process.stderr

@@ -122,7 +122,8 @@ def test_a_stream_that_waits_says_so_now_and_then(small: Model, monkeypatch: pyt
         running(small, settings(batch=1, quantum=1000)) as live,
         httpx.stream("POST", live.url + CHAT, json=slow_request(stream=True)) as first,
     ):
-        next(first.iter_raw())
+        begun = first.iter_raw()  # kept: an iterator that is dropped closes the connection
+        next(begun)
         with httpx.stream("POST", live.url + CHAT, json=ask(stream=True)) as second:
             assert ": waiting" in [line for _, line in zip(range(8), second.iter_lines(), strict=False)]
 

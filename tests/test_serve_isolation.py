@@ -4,34 +4,18 @@ from __future__ import annotations
 
 # ruff: noqa: F811 (fixtures are imported, and named again where they are used)
 import time
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import unmask
-from scheduling import job, run, scheduler, self_run, small, texts  # noqa: F401
+from scheduling import Broken, job, run, scheduler, self_run, small, texts  # noqa: F401
 from unmask.api import make_row
-from unmask.decoders.base import Commit, Decoder, StepView
 from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.packed import Packed
 from unmask.serve.scheduler import Job
-
-
-@dataclass(frozen=True)
-class Broken(Decoder):
-    """Works for two steps, then raises; notes what it did, as schedules do."""
-
-    name: ClassVar[str] = "broken"
-
-    def select(self, view: StepView) -> Commit:
-        if view.step == 2:
-            raise RuntimeError("a bug that quotes the prompt: " + "secret".upper())
-        take = np.arange(len(view)) == 0
-        return Commit(take, np.where(take, "order", "turn").astype(object))
 
 
 def test_a_decoder_that_raises_fails_alone_and_leaves_no_trace_in_its_neighbours(

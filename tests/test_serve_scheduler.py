@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import unmask
-from scheduling import PROMPTS, job, run, scheduler, self_run, small, texts  # noqa: F401
+from scheduling import PROMPTS, Broken, job, run, scheduler, self_run, small, texts  # noqa: F401
 from unmask.api import finish, make_row
 from unmask.loop import Loop, Row
 from unmask.models import Model
@@ -18,6 +18,7 @@ from unmask.serve.errors import ApiError
 from unmask.serve.limits import Limits
 from unmask.serve.packed import Packed
 from unmask.serve.scheduler import Job, Scheduler
+from unmask.serve.team import Team, share
 
 
 def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_what_they_get_alone(
@@ -37,6 +38,29 @@ def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_
         alone = unmask.generate(small, PROMPTS[i % 4], name, canvas_length=length, seed=seed)
         result = jobs[i].tasks[0].result
         assert result and (result.canvas, result.nfe) == (alone.canvas, alone.nfe), name  # type: ignore[union-attr]
+
+
+def test_cores_that_share_the_rows_change_nothing(small: Model) -> None:
+    alone = [self_run(small, name).tasks[0].result for name in ("rpd", "llada-default", "dapd")]
+    threads = torch.get_num_threads()
+    team = Team(small, 2)
+    assert torch.get_num_threads() == threads
+    subject = scheduler(small, team, batch=6)
+    jobs = [job(small, canvas=32, decoder=name) for name in ("rpd", "llada-default", "dapd")]
+    jobs.append(bad := job(small, canvas=32, decoder=Broken()))
+    for each in jobs:
+        subject.submit(each)
+    run(subject)
+    for each, other in zip(jobs, alone, strict=False):
+        result = each.tasks[0].result
+        assert result and other and (result.canvas, result.nfe) == (other.canvas, other.nfe)
+    assert bad.error, "what one thread raises is raised"
+
+
+def test_rows_are_shared_evenly(small: Model) -> None:
+    rows = [make_row(small, "the user", canvas_length=32 * n) for n in (1, 5, 2, 4)]
+    groups = share(rows, 2)
+    assert sorted(row.canvas.length for row in groups[0]) == [32, 160] and len(share(rows[:1], 4)) == 1
 
 
 def test_packed_rows_are_bit_for_bit_what_they_are_alone(small: Model) -> None:

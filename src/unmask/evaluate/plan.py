@@ -89,7 +89,7 @@ class Plan:
             "model": {
                 "family": spec.family.name,
                 "canvas_length": self.canvas_length,
-                "device": self.checkpoint.device,
+                "device": self.checkpoint.device.partition(":")[0],
                 "dtype": self.checkpoint.dtype,
                 "fingerprint": fingerprint(self.checkpoint.folder),
             },

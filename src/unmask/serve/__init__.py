@@ -4,6 +4,8 @@
     guard.py    the outermost layer: sizes, key, hosts, headers  schemas.py   what requests and answers look like
     completions.py  /v1                                          watching.py  what the page calls
     catalogue.py    decoders and options a request may name      scheduler.py the thread that steps the loop
+    isolation.py    who fails, fails alone                      team.py      several cores share a step
+    packed.py       rows end to end, no padding                 view of a run: unmask/view.py
     answers.py      canvas prefix -> text that is never retracted
 
 Importing this package imports nothing else: `unmask --help` must not need the extra.

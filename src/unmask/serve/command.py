@@ -52,6 +52,9 @@ def serve(
 ) -> None:
     """Serve a model: an OpenAI-compatible API under /v1, and a page that shows decodes at /."""
     need_extra()
+    # Before torch is loaded: threads that spin while they wait make a forward many times slower as soon as
+    # anything else (an HTTP client on the same machine) wants one of the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from unmask.serve.limits import Limits
     from unmask.serve.service import Settings
 

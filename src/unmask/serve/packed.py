@@ -26,7 +26,7 @@ class Packed:
     def __init__(self, net: Backbone) -> None:
         self.net = net
         self.spec, self.device, self.dtype = net.spec, net.device, net.dtype
-        self.readout = net.readout
+        self.readout, self.parameters = net.readout, net.parameters
 
     def states(self, ids: Tensor, attention_mask: Tensor | None = None, keep_from: int = 0) -> list[Any]:
         """What Backbone.states gives, row by row; zeros where there is padding."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from unmask.api import Prompt, finish, make_row
 from unmask.errors import UserError
-from unmask.loop import Loop, Row
+from unmask.loop import Row
 from unmask.models import Model
 from unmask.serve.catalogue import Catalogue
 from unmask.serve.errors import invalid
@@ -18,6 +18,7 @@ from unmask.serve.limits import Limits
 from unmask.serve.metrics import Metrics
 from unmask.serve.packed import pack
 from unmask.serve.scheduler import Job, Scheduler
+from unmask.serve.team import stepper
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Service:
         self.catalogue = Catalogue(self.model, self.limits)
         self.catalogue.entry(settings.decoder)
         self.started = int(time.time())
-        self.scheduler = Scheduler(Loop(self.model), lambda row: finish(self.model, row), self.limits)
+        self.scheduler = Scheduler(stepper(self.model), lambda row: finish(self.model, row), self.limits)
         gauges = {
             "unmask_rows_running": ("Rows in the batch.", lambda: float(len(self.scheduler.running))),
             "unmask_rows_waiting": ("Rows in the line.", lambda: float(len(self.scheduler.waiting))),
