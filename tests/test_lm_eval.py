@@ -60,7 +60,12 @@ def test_the_command_line_end_to_end(small, tmp_path):
     arguments = ["--model", "unmask", "--model_args", f"pretrained={small},decoder=rpd,beta=2,canvas_length=32"]
     arguments += ["--tasks", "local_sums", "--include_path", str(tmp_path), "--apply_chat_template", "--log_samples"]
     arguments += ["--batch_size", "2", "--device", "cpu", "--output_path", str(tmp_path / "out")]
-    cache = {"HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    cache = {
+        "OMP_NUM_THREADS": "1",
+        "HF_HOME": str(tmp_path / "cache"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+    }
     done = subprocess.run(
         [str(command), *arguments], capture_output=True, text=True, timeout=300, env={**os.environ, **cache}
     )

@@ -123,3 +123,12 @@ def test_chat_template_has_one_start_in_a_longer_talk():
     assert text.count("<|startoftext|>") == 1 and text.startswith("<|startoftext|>")
     assert "assistant<|end_header_id|>\n\n1<|eot_id|><|start_header_id|>user" in text
     assert text.endswith("<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n")
+
+
+def test_words_outside_the_vocabulary_are_named():
+    """The command line warns about them once; known words, digits and punctuation raise no alarm."""
+    import unmask
+
+    tokenizer = unmask.load("tiny").tokenizer
+    assert tokenizer.unknown_words("Mia has 12 apples. How many apples does Mia have now?") == []
+    assert tokenizer.unknown_words("Mia meets a wug and a naïve wug, Ω.") == ["wug", "naïve", "Ω"]

@@ -7,6 +7,8 @@ a user, ids may not.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -82,12 +84,12 @@ class Tokenizer:
         return self.encode(self.render(messages))
 
     def unknown_words(self, text: str) -> list[str]:
-        """The words of `text` that become the unknown token (none for byte-level vocabularies)."""
+        """The words of `text` that this vocabulary lacks: they become the unknown token, or are spelled out in
+        letters. None for the byte-level vocabularies of the large models."""
         if self.unk_id is None:
             return []
-        encoding = self.fast.encode(text, add_special_tokens=False)
-        spans = [o for i, o in zip(encoding.ids, encoding.offsets, strict=True) if i == self.unk_id]
-        return list(dict.fromkeys(text[a:b].strip() for a, b in spans))
+        words = dict.fromkeys(re.findall(r"[^\W\d_]+|[^\x00-\x7f]", text))
+        return [word for word in words if len(ids := self.encode(f" {word}")) > 1 or self.unk_id in ids]
 
 
 def _raise(message: str) -> None:
@@ -185,6 +187,9 @@ def _content(value: Any) -> str:
 
 
 def _unk_id(fast: FastTokenizer) -> int | None:
-    """Only a word-level vocabulary has an unknown token that text can actually turn into."""
+    """Only a vocabulary of whole words has an unknown token that text can turn into: a word-level one, or a BPE
+    without merges (whole words, then letters)."""
     unk = getattr(fast.model, "unk_token", None)
-    return fast.token_to_id(unk) if unk and isinstance(fast.model, models.WordLevel) else None
+    if not unk or not (isinstance(fast.model, models.WordLevel) or not json.loads(fast.to_str())["model"]["merges"]):
+        return None
+    return fast.token_to_id(unk)

@@ -113,7 +113,7 @@ class Call:
         except ApiError as error:
             yield sse(error.body)
         finally:  # also when the client is gone: this generator is closed, and its rows leave
-            self.pending.job.cancel()
+            self.pending.close()
 
     async def events(self) -> AsyncIterator[str]:
         tasks = self.pending.job.tasks

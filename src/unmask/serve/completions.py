@@ -38,7 +38,7 @@ async def respond(http: fastapi.Request, call: Call, stream: bool, shape: type[B
         answer = shape.model_validate(call.whole())
         return Response(answer.model_dump_json(), media_type="application/json")
     finally:
-        call.pending.job.cancel()
+        call.pending.close()
         for task in (gone, done):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):

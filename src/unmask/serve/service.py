@@ -127,3 +127,14 @@ class Pending:
             await self.news()
         if self.job.error:
             raise self.job.error
+
+    def close(self) -> None:
+        """The answer has been given, or nobody waits for it. Rows still in the batch leave it before the next step;
+        job, tasks and this let go of each other, so that their memory need not wait for the garbage collector."""
+        self.job.cancel()
+        self.job.notify = nothing
+        self.job.tasks = []
+
+
+def nothing() -> None:
+    """Nobody is left to be told."""

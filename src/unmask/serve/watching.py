@@ -60,7 +60,7 @@ class Telling:
         except ApiError as error:
             yield line(error.body)
         finally:
-            self.pending.job.cancel()
+            self.pending.close()
 
     def step(self, step: Step) -> str:
         fresh = set(step.token.tolist()) - self.known
