@@ -196,7 +196,8 @@ def test_watch_degrades_to_lines_where_stderr_is_no_terminal(run, told):
 def test_unknown_words_are_named_once(run, told):
     code, _, err = run("generate", "Mia has 12 zebras and zebras and quaggas")
     assert code == 0
-    assert err.splitlines()[0] == "warning: oracle does not know 'zebras', 'quaggas'; it reads them letter by letter, or as unknown"
+    warning = "warning: oracle does not know 'zebras', 'quaggas'; it reads them letter by letter, or as unknown"
+    assert err.splitlines()[0] == warning
     assert err.count("warning") == 1
 
 

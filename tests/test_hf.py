@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from checkpoints import write_checkpoint
 from torch import nn
 
 import unmask
+from checkpoints import write_checkpoint
 from unmask.errors import UserError
 from unmask.models import hf
 from unmask.models.backbone import rotate

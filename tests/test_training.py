@@ -18,18 +18,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "training"))
 data = pytest.importorskip("data")
 train = pytest.importorskip("train")
 
-SMALL = replace(train.SMOKE, steps=6, warmup=2, batch=8)
+SMALL = replace(train.SMOKE, steps=6, warmup=2, shard=32)
 
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    """Shards of a few batches, made in this process: the stream's order is what matters, not its speed."""
-    monkeypatch.setattr(train, "SHARD", 32)
+    """Shards made in this process: the stream's order is what matters, not its speed."""
 
-    def stream(folder, seed, share, first, workers):
+    def stream(folder, seed, share, size, first, workers):
         maker, index = data.Maker(str(folder), seed, share), first
         while True:
-            yield maker.shard(index, 32)
+            yield maker.shard(index, size)
             index += 1
 
     monkeypatch.setattr(train, "stream", stream)
@@ -69,7 +68,7 @@ def test_a_batch_has_one_length_and_loses_no_row(tmp_path):
     run = trainer(tmp_path)
     shard = data.Maker(str(tmp_path), 1, 0.5).shard(0, 32)
     seen = 0
-    for tokens, prompt in train.batches(shard, SMALL, 0):
+    for tokens, prompt, _used in train.batches(shard, SMALL, 0):
         assert tokens.shape[1] in SMALL.lengths and len(tokens) == SMALL.batch == len(prompt)
         assert (tokens[:, -1] == run.spec.eos_id).all(), "every row ends in end-of-text"
         seen += len(tokens)
@@ -86,6 +85,29 @@ def test_loss_counts_masked_response_tokens_only(tmp_path):
         weighted, plain = train.loss_on(run.net, tokens, prompt, t, noise)
     assert float(weighted) == pytest.approx(np.log(run.spec.rows), rel=1e-4)
     assert float(plain) == pytest.approx(np.log(run.spec.rows), rel=1e-4)
+
+
+def test_given_spans_have_no_preferred_direction():
+    """Spans before, behind, around or inside a cut, equally often; rows without one keep everything maskable."""
+    rng = torch.Generator().manual_seed(0)
+    n, length = 4000, 64
+    prompt, used = torch.full((n,), 10), torch.full((n,), 50)
+    given = train.given_spans(prompt, used, length, 1.0, rng)[:, 10:50].float()
+    first, last = given[:, 0].mean(), given[:, -1].mean()
+    assert 0.4 < first < 0.6 and 0.3 < last < 0.6
+    assert not train.given_spans(prompt, used, length, 0.0, rng).any()
+
+
+def test_the_second_stage_starts_from_the_first_stages_weights(tmp_path):
+    first = trainer(tmp_path / "base")
+    first.run(time.monotonic() + 600, 1, 100, stop_at=1)
+    first.save()
+    config = replace(SMALL, infill=0.5)
+    second = train.Trainer(config, tmp_path / "next", torch.device("cpu"), False, tmp_path / "base")
+    for a, b in zip(first.net.parameters(), second.net.parameters(), strict=True):
+        assert torch.equal(a.half().float(), b)
+    second.run(time.monotonic() + 600, 1, 100, stop_at=1)
+    assert second.step == 1
 
 
 def test_learning_on_a_minute_of_cpu(tmp_path, monkeypatch, capsys):

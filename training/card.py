@@ -15,22 +15,22 @@ TINY = Path(__file__).parent.parent / "src" / "unmask" / "tiny"
 
 INTRODUCTION = """# The embedded model
 
-A masked diffusion language model of {millions:.2f} million parameters, in LLaDA's published checkpoint format, that ships
-with `unmask`: {layers} layers of width {width}, {heads} heads, SwiGLU of {mlp}, {rows} vocabulary rows, float16
+A masked diffusion language model of {millions:.2f} million parameters, in LLaDA's published checkpoint format, that
+ships with `unmask`: {layers} layers of width {width}, {heads} heads, SwiGLU of {mlp}, {rows} vocabulary rows, float16
 ({mib:.1f} MiB). It solves two kinds of generated problems, and nothing else.
 
 ## Data
 
 Generated without end, seeded, by `src/unmask/tasks/`: `wordproblems` (one to five steps of arithmetic in everyday
-language, answered by a trace in sentences and a last line `#### answer`) and `functions` (a one-sentence request for a
-small Python function with two assertions, answered by code). Train, validation and test share neither a question text
-nor an underlying program with its numbers, by construction: both are hashed into disjoint buckets.
+language, answered by a trace in sentences and a last line `#### answer`) and `functions` (a one-sentence request for
+a small Python function with two assertions, answered by code). Train, validation and test share neither a question
+text nor an underlying program with its numbers, by construction: both are hashed into disjoint buckets.
 
 ## Training
 
 The masked-diffusion objective of LLaDA: every response token is masked with probability t, t uniform, and the
-cross-entropy of the masked ones is weighted by 1/t; end-of-text fills the canvas. The second stage gives random spans of
-half the examples, as when a user fills in the middle. No decoder takes part. `training/run.sh` reproduces it.
+cross-entropy of the masked ones is weighted by 1/t; end-of-text fills the canvas. The second stage gives random spans
+of half the examples, as when a user fills in the middle. No decoder takes part. `training/run.sh` reproduces it.
 
 | stage | steps | batch | word problems | spans given | seconds | device | torch |
 |---|---:|---:|---:|---:|---:|---|---|

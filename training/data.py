@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-SHARD = 8192  # examples per shard
 WIDTH = 256  # longest prompt + response + end marker kept
 
 
@@ -44,7 +43,7 @@ class Maker:
         before, after = self.tokenizer.render([{"role": "user", "content": "\x00"}]).split("\x00")
         self.before, self.after = self.tokenizer.encode(before), self.tokenizer.encode(after)
 
-    def shard(self, index: int, size: int = SHARD, split: str = "train") -> Shard:
+    def shard(self, index: int, size: int, split: str = "train") -> Shard:
         from unmask.tasks.splits import rng_for
 
         rng = rng_for("training", self.seed, split, index)
@@ -70,19 +69,19 @@ def _start(folder: str, seed: int, share: float) -> None:
     _maker = Maker(folder, seed, share)
 
 
-def _make(index: int) -> Shard:
+def _make(index: int, size: int) -> Shard:
     assert _maker is not None
-    return _maker.shard(index)
+    return _maker.shard(index, size)
 
 
-def stream(folder: Path, seed: int, share: float, first: int, workers: int) -> Iterator[Shard]:
-    """Shards first, first + 1, ... in order, made ahead by `workers` processes."""
+def stream(folder: Path, seed: int, share: float, size: int, first: int, workers: int) -> Iterator[Shard]:
+    """Shards first, first + 1, ... of `size` examples, in order, made ahead by `workers` processes."""
     context = mp.get_context("spawn")
     with context.Pool(workers, _start, (str(folder), seed, share)) as pool:
-        waiting = [pool.apply_async(_make, (first + i,)) for i in range(2 * workers)]
+        waiting = [pool.apply_async(_make, (first + i, size)) for i in range(2 * workers)]
         index = first + len(waiting)
         while True:
             shard = waiting.pop(0).get()
-            waiting.append(pool.apply_async(_make, (index,)))
+            waiting.append(pool.apply_async(_make, (index, size)))
             index += 1
             yield shard

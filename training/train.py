@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-from data import SHARD, WIDTH, Maker, Shard, stream
+from data import WIDTH, Maker, Shard, stream
 from muon import Muon
 from unmask.models.backbone import Backbone
 from unmask.models.checkpoint import empty_backbone, load_backbone, to_checkpoint
@@ -49,6 +49,7 @@ class Config:
     infill: float = 0.0  # share of examples with given spans; the rest of the response is masked at rate t
     share: float = 0.65  # of word problems; the rest are functions
     seed: int = 325
+    shard: int = 8192  # examples made at a time
     # Prompt + canvas lengths. Rows of one batch share a length and need no padding; the canvas behind a
     # prompt of p tokens is length - p, so the model meets canvases from about 70 to 230 tokens.
     lengths: tuple[int, ...] = (160, 208, 256)
@@ -67,7 +68,7 @@ class Config:
         return max(0.0, min(1.0, (step + 1) / self.warmup, left))
 
 
-SMOKE = Config(width=32, layers=14, heads=2, mlp_width=64, batch=16, steps=24, warmup=4, lengths=(160, 256))
+SMOKE = Config(width=32, layers=14, heads=2, mlp_width=64, batch=8, steps=24, warmup=4, shard=128, lengths=(160, 256))
 
 
 def model_config(config: Config, tokenizer) -> dict:
@@ -207,7 +208,7 @@ class Trainer:
 
     @property
     def batches_per_shard(self) -> int:
-        return SHARD // self.config.batch
+        return self.config.shard // self.config.batch
 
     def draw(self, prompt: torch.Tensor, used: torch.Tensor, length: int) -> tuple[torch.Tensor, ...]:
         """t stratified over the batch, uniform noise, given spans: pure functions of the step."""
@@ -236,9 +237,9 @@ class Trainer:
 
     def run(self, until: float, workers: int, log_every: int, stop_at: int | None = None) -> bool:
         """Train until the step budget or the clock runs out. True when the whole run is finished."""
-        first = self.step // self.batches_per_shard
+        c, first = self.config, self.step // self.batches_per_shard
         begun = time.monotonic()
-        for index, shard in enumerate(stream(self.out, self.config.seed, self.config.share, first, workers), first):
+        for index, shard in enumerate(stream(self.out, c.seed, c.share, c.shard, first, workers), first):
             for number, batch in enumerate(batches(shard, self.config, index)):
                 if index * self.batches_per_shard + number < self.step:
                     continue  # done before the interruption

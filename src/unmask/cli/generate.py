@@ -111,7 +111,8 @@ def warn_unknown(model: Model, prompt: str, infill: str | None) -> None:
     words = list(dict.fromkeys(word for text in texts for word in model.tokenizer.unknown_words(text) if word))
     if words:
         shown = ", ".join(repr(word) for word in words[:8]) + (" and others" if len(words) > 8 else "")
-        opt.warn(f"{model.name} does not know {shown}; it reads {'it' if len(words) == 1 else 'them'} letter by letter, or as unknown")
+        them = "it" if len(words) == 1 else "them"
+        opt.warn(f"{model.name} does not know {shown}; it reads {them} letter by letter, or as unknown")
 
 
 def summary(result: Generation) -> str:

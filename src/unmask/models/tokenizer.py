@@ -89,7 +89,11 @@ class Tokenizer:
         if self.unk_id is None:
             return []
         words = dict.fromkeys(re.findall(r"[^\W\d_]+|[^\x00-\x7f]", text))
-        return [word for word in words if len(ids := self.encode(f" {word}")) > 1 or self.unk_id in ids]
+        return [word for word in words if not (self.knows(word) or self.knows(f" {word}"))]
+
+    def knows(self, piece: str) -> bool:
+        ids = self.encode(piece)
+        return len(ids) == 1 and ids[0] != self.unk_id
 
 
 def _raise(message: str) -> None:

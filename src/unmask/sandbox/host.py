@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import marshal
 import os
 import platform
@@ -19,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from unmask.sandbox import guest_wire as wire
 
 LEVELS = ("bubblewrap", "namespaces", "landlock", "limits")  # strongest first; the last is no wall at all
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def execute(job: dict[str, Any], limits: Limits, level: str) -> Ending:
         if os.name == "posix" and os.geteuid() == 0:
             Path(folder).chmod(0o755)  # the program may run as nobody
         with tempfile.TemporaryFile() as question:
-            question.write(json.dumps(job).encode("utf-8", "surrogatepass"))
+            question.write(wire.counted(wire.encode(job)))
             question.seek(0)
             process = subprocess.Popen(
                 command(level, limits, Path(folder)), stdin=question, stdout=subprocess.PIPE,
@@ -93,7 +93,7 @@ def watch(process: subprocess.Popen[bytes], seconds: float) -> Ending:
                     if printed > MOST_OUTPUT:
                         return Ending(None, text(output), "output")
     try:
-        return Ending(json.loads(verdict), text(output), "")
+        return Ending(wire.decode(verdict[8:]), text(output), "")
     except ValueError:
         return Ending(None, text(output), "")
 
@@ -121,7 +121,7 @@ def command(level: str, limits: Limits, folder: Path) -> list[str]:
     }
     if level == "limits":
         folder.chmod(0o777)
-    python = [interpreter(), "-I", "-S", "-B", "-X", "utf8", "-c", boot(), json.dumps(config)]
+    python = [interpreter(), "-I", "-S", "-B", "-X", "utf8", "-c", boot(), marshal.dumps(config).hex()]
     return [*bubblewrap(limits), *python] if level == "bubblewrap" else python
 
 
@@ -176,16 +176,15 @@ def boot() -> str:
     codes = []
     for name in GUEST:
         source = (HERE / f"{name}.py").read_text(encoding="utf-8")
-        codes.append((name, compile(source, f"{name}.py", "exec", dont_inherit=True, optimize=0)))
-    packed = base64.b64encode(marshal.dumps(codes)).decode()
+        codes.append((name, compile(source, f"{name}.py", "exec", dont_inherit=True, optimize=2)))
     return (
-        "import base64, marshal, sys, types\n"
-        "package = sys.modules['unmask.sandbox'] = types.ModuleType('unmask.sandbox')\n"
-        "sys.modules['unmask'] = types.ModuleType('unmask')\n"
-        f"for name, code in marshal.loads(base64.b64decode('{packed}')):\n"
-        "    module = sys.modules['unmask.sandbox.' + name] = types.ModuleType(name)\n"
+        "import marshal, sys\n"
+        "new = type(sys)\n"
+        "package = sys.modules['unmask.sandbox'] = new('unmask.sandbox')\n"
+        "sys.modules['unmask'] = new('unmask')\n"
+        f"for name, code in marshal.loads(bytes.fromhex('{marshal.dumps(codes).hex()}')):\n"
+        "    module = sys.modules['unmask.sandbox.' + name] = new(name)\n"
         "    setattr(package, name, module)\n"
         "    exec(code, module.__dict__)\n"
-        "import json\n"
-        "module.main(json.loads(sys.argv[1]))\n"
+        "module.main(marshal.loads(bytes.fromhex(sys.argv[1])))\n"
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from itertools import islice
 
 from unmask.models import Model
 
@@ -19,17 +19,16 @@ GENERAL = (
 
 def examples(model: Model) -> list[dict[str, str]]:
     """The embedded model knows two kinds of request and no others."""
-    offered = of_tasks() if model.name == "tiny" else ()
+    offered = of_tasks(model.tokenizer.unknown_words) if model.name == "tiny" else ()
     return [{"kind": kind, "prompt": prompt} for kind, prompt in offered or GENERAL]
 
 
-@cache
-def of_tasks() -> tuple[tuple[str, str], ...]:
+def of_tasks(unknown_words: Callable[[str], list[str]]) -> list[tuple[str, str]]:
     from unmask import tasks
 
     offered: list[tuple[str, str]] = []
     for name, label in LABELS.items():
-        if name in tasks.names():
-            task: Any = tasks.get(name)
-            offered += [(label, example.prompt) for example in task.examples("test", limit=PER_TASK, seed=SEED)]
-    return tuple(offered)
+        prompts = (example.prompt for example in tasks.get(name).examples("test", limit=10 * PER_TASK, seed=SEED))
+        known = (prompt for prompt in prompts if not unknown_words(prompt))
+        offered += [(label, prompt) for prompt in islice(known, PER_TASK)]
+    return offered

@@ -71,7 +71,7 @@ class Telling:
 
 
 def router(service: Service) -> APIRouter:
-    api = APIRouter(prefix="/api")
+    api, offered = APIRouter(prefix="/api"), examples(service.model)
 
     @api.get("/page", tags=["page"])
     async def page() -> dict[str, Any]:
@@ -85,7 +85,7 @@ def router(service: Service) -> APIRouter:
             "max_canvas": min(service.limits.canvas, model.spec.context - 1),
             "max_prompt": service.limits.prompt_chars,
             "decoders": service.catalogue.describe(model.spec.canvas_length),
-            "examples": await run_in_threadpool(examples, model),
+            "examples": offered,
             "routes": ROUTES,
             "reasons": REASONS,
         }

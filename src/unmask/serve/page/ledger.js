@@ -56,9 +56,12 @@ function verdict(run, token, seat, vocabulary) {
   }
   if (!seat) return el("p", { class: "verdict" }, "not looked at yet");
   const words = vocabulary.reasons[seat.verdict] ?? seat.verdict;
-  const why = reason(seat.verdict, seat.values, seat.threshold, run.params);
+  const why = besides(words, reason(seat.verdict, seat.values, seat.threshold, run.params));
   return el("p", { class: "verdict" }, "masked; this is the present guess. It waits: ", el("b", {}, words), why ? ` (${why})` : "");
 }
+
+/** The numbers of a reason, without the words that were just said. */
+const besides = (words, why) => (why === words ? "" : why.replace(`, ${words}`, ""));
 
 function figures(run, seat) {
   const rows = NUMBERS.filter(([name]) => seat.values[name] !== undefined).map(([name, label, meaning]) =>
@@ -105,7 +108,7 @@ function gauge(run, seat, name) {
 function history(run, waited, vocabulary, done) {
   const items = waited.map(({ verdict: name, from, to }) => {
     const steps = from.step === to.step ? `step ${from.step + 1}` : `steps ${from.step + 1}–${to.step + 1}`;
-    const why = reason(name, to.values, to.threshold, run.params);
+    const why = besides(vocabulary.reasons[name], reason(name, to.values, to.threshold, run.params));
     const path = (key) => (from.step === to.step ? number(to.values[key]) : `${number(from.values[key])} → ${number(to.values[key])}`);
     const guess = (seat) => (run.ends(seat.token) ? END : quoted(run.piece(seat.token)));
     const guesses = from.token === to.token ? guess(to) : `${guess(from)} → ${guess(to)}`;

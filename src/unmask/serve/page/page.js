@@ -37,6 +37,7 @@ async function connect() {
   byId("key-form").hidden = true;
   complain("");
   say(byId("model"), page.offer.model);
+  page.panels.forEach((panel) => (panel.routes = Object.keys(page.offer.routes)));
   page.form = new Form(page.offer);
   blank();
   document.documentElement.dataset.ready = "";

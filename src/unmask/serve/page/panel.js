@@ -9,6 +9,7 @@ export class Panel {
   constructor(side, { onPick, onSeek }) {
     this.side = side;
     this.run = null;
+    this.routes = []; // in the order in which they are told
     this.canvas = new Canvas(`canvas ${side}`, (position, how) => onPick(this, position, how));
     this.map = new CommitMap((step) => onSeek(this, step));
     this.title = el("h2", {}, "");
@@ -18,17 +19,18 @@ export class Panel {
     this.answer = el("div", { class: "answer", "aria-label": `text ${side}` });
     this.legend = el("ul", { class: "um-legend", "aria-label": "routes" });
     this.problem = el("p", { class: "problem", hidden: true });
+    this.hint = el("p", { class: "unknown", hidden: true });
     this.save = el("button", { type: "button", class: "quiet", disabled: true, onclick: () => this.download() }, "Save run");
     this.node = el("section", { class: "panel", "aria-label": `decoder ${side}` },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge), this.save), this.params,
       el("dl", { class: "counters" }, ...Object.entries(this.counters).map(([name, value]) => el("div", {}, el("dt", {}, name), value))),
-      this.problem, this.canvas.node, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
+      this.problem, this.hint, this.canvas.node, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
   }
 
   show(run) {
     this.run = run;
     this.save.disabled = true;
-    this.problem.hidden = true;
+    this.problem.hidden = this.hint.hidden = true;
     this.map.clear();
   }
 
@@ -82,8 +84,8 @@ export class Panel {
   }
 
   note(warning) {
-    say(this.problem, `The model does not know ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}: read as unknown.`);
-    this.problem.hidden = false;
+    say(this.hint, `The model does not know ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}: read as unknown.`);
+    this.hint.hidden = false;
   }
 
   /** The text as it stands: committed tokens up to the first end, and gaps the size of what is masked. */
@@ -111,8 +113,9 @@ export class Panel {
   }
 
   key(run, count) {
-    const counts = run.routes(count);
-    this.legend.replaceChildren(...[...counts].map(([route, n]) =>
+    const order = (route) => (this.routes.indexOf(route) + 1 || 99);
+    const counts = [...run.routes(count)].sort(([a], [b]) => order(a) - order(b));
+    this.legend.replaceChildren(...counts.map(([route, n]) =>
       el("li", {}, el("span", { class: "um-key", "data-route": route }), route, el("b", {}, String(n))))); // prettier-ignore
   }
 
