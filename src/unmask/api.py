@@ -100,6 +100,7 @@ def make_row(
 
     from unmask.loop import Row, plain
 
+    label = decoder if isinstance(decoder, str) else getattr(decoder, "name", "")
     if isinstance(decoder, str):
         decoder = decoders.get(decoder, spec=model.spec, **(options or {}))
     elif not isinstance(decoder, Decoder):
@@ -122,6 +123,7 @@ def make_row(
         "model": model.name,
         "family": model.spec.family.name,
         "decoder": resolved.name,
+        "label": label,  # as it was asked for: "default", "rpd-paper"
         "params": plain(resolved.params()),
         "prompt": prompt if isinstance(prompt, str) else [dict(message) for message in prompt],
         "prompt_ids": prompt_ids,
@@ -131,6 +133,7 @@ def make_row(
         "stop_ids": sorted(model.stop_ids),
         "seed": seed,
         "raw": raw,
+        "dtype": str(model.net.dtype).removeprefix("torch."),
     }
     rng = torch.Generator(device=model.net.device).manual_seed(seed)
     return Row(Canvas(prompt_ids, length, model.spec.mask_id, fixed), resolved, Trace(header), rng)

@@ -9,7 +9,7 @@ import { Run, TraceError } from "./run.js";
 import { offer, Refused, useKey, watch } from "./stream.js";
 import { themes, Transport } from "./transport.js";
 
-const page = { offer: null, form: null, panels: [], stopping: null, position: null, pinned: false };
+const page = { offer: null, form: null, panels: [], stopping: null, position: null, pinned: false, dismissed: null };
 const player = new Player(() => draw());
 const transport = new Transport(player);
 const popover = new Popover(byId("ledger"), () => pick(null, null, "close"));
@@ -160,8 +160,10 @@ function draw() {
 
 /** A position was pointed at, focused or pinned in one of the canvases; the other canvas marks it too. */
 function pick(panel, position, how) {
-  if (how === "leave" && page.pinned) return;
-  if (how === "hover" && page.pinned) return;
+  if ((how === "leave" || how === "hover") && page.pinned) return;
+  const here = `${panel?.side} ${position}`;
+  if (how === "hover" && page.dismissed === here) return; // closed a moment ago, and the pointer has not left
+  page.dismissed = how === "close" ? `${popover.panel?.side} ${page.position}` : null;
   const again = how === "pin" && page.pinned && page.position === position && popover.panel === panel;
   page.pinned = how === "pin" && !again;
   page.position = how === "leave" || how === "close" || again ? null : position;

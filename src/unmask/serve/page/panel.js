@@ -84,7 +84,7 @@ export class Panel {
   }
 
   note(warning) {
-    say(this.hint, `The model does not know ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}: read as unknown.`);
+    say(this.hint, `This model’s vocabulary lacks ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}.`);
     this.hint.hidden = false;
   }
 
