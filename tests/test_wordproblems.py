@@ -157,7 +157,7 @@ def test_same_seed_same_examples_whatever_the_limit():
 def test_examples_do_not_depend_on_the_hash_seed():
     code = (
         "from unmask import tasks\n"
-        "print([[e.prompt for e in tasks.get(n).examples('test', 5)] for n in tasks.names()[:2]])"
+        "print([[e.prompt for e in tasks.get(n).examples('test', 5)] for n in ('wordproblems', 'functions')])"
     )
     runs = {
         subprocess.run(
