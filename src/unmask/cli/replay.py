@@ -25,6 +25,10 @@ def replay(
         str | None, Option("--model", "-m", help="the model for --decoder; the recorded one by default")
     ] = None,
     steps: Annotated[str | None, Option(metavar="A:B", help="tell only these steps, in full")] = None,
+    svg: Annotated[Path | None, Option(help="draw the decode as a moving picture into this file instead")] = None,
+    beside: Annotated[
+        list[Path] | None, Option(metavar="TRACE", help="with --svg: another decode, shown in step with it")
+    ] = None,
     device: opt.Device = None,
     dtype: opt.Dtype = None,
     revision: opt.Revision = None,
@@ -37,9 +41,17 @@ def replay(
     """
     if decoder is None and (option or model):
         raise UserError(f"{'--option' if option else '--model'} belongs to a --decoder: name one to compare with")
+    if beside and svg is None:
+        raise UserError("--beside belongs to --svg: name the file to draw both decodes into")
     from unmask.trace import Trace
 
     recorded = Trace.load(trace)
+    if svg is not None:
+        from unmask.animation import save
+
+        opt.check_writable(svg)
+        save([recorded, *map(Trace.load, beside or ())], svg)
+        return
     chosen = parse_steps(steps, len(recorded.steps))
     comparison = None
     if decoder is not None:
