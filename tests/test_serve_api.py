@@ -54,6 +54,15 @@ def test_every_decoder_by_name(client: openai.OpenAI, small: Model, decoder: str
     assert out.choices[0].message.content == expected(small, decoder=decoder)
 
 
+def test_a_collapsed_decode_is_named_and_counted(client: openai.OpenAI, live: Live, small: Model) -> None:
+    out = chat(client, extra_body={"canvas_length": 4, "early_stop": False})
+    alone = unmask.generate(small, PROMPT, canvas_length=4)
+    assert not isinstance(alone, list)
+    wanted = [warning.to_json() for warning in alone.warnings]
+    assert wanted and out.choices[0].model_extra["unmask"]["warnings"] == wanted
+    assert f'unmask_warnings_total{{code="{wanted[0]["code"]}"}}' in live.get("/metrics").text
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_a_stream_adds_up_to_the_answer(client: openai.OpenAI, small: Model, early: bool) -> None:
     usage = {"include_usage": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from unmask import decoders
@@ -15,6 +16,7 @@ from unmask.trace import Step, Trace
 if TYPE_CHECKING:
     import torch
 
+    from unmask.guardrails import Warning
     from unmask.loop import Row
     from unmask.models import Model
 
@@ -36,6 +38,13 @@ class Generation:
     @property
     def tokens_per_second(self) -> float:
         return len(self.tokens) / self.seconds if self.seconds else 0.0
+
+    @cached_property
+    def warnings(self) -> list[Warning]:
+        """What the decode did that its answer may not survive (docs/guardrails.md)."""
+        from unmask.guardrails import check
+
+        return check(self.trace)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the canvas, coloured by route."""

@@ -125,6 +125,11 @@ class Trace:
             canvas[step.positions[step.committed]] = step.token[step.committed]
             yield canvas.copy()
 
+    def canvas(self) -> np.ndarray:
+        """Canvas ids after the last step."""
+        *_, last = self.canvases()
+        return last
+
     def piece(self, token: int) -> str:
         return self.header.get("pieces", {}).get(str(token), f"<{token}>")
 

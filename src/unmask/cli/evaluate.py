@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Exit, Option
 
 from unmask import sandbox, tasks
-from unmask.cli.options import Device, Dtype, Json, ModelName, Options, Revision, check_device, print_json
+from unmask.cli.options import Device, Dtype, Json, ModelName, Options, Revision, check_device, print_json, warn
 from unmask.cli.specs import parse_decoders
 from unmask.errors import UserError, unknown
 
@@ -142,4 +142,15 @@ def show(rows: list[dict[str, Any]], out: Path, as_json: bool) -> None:
             f"{row['label']:{width}}  {100 * row['accuracy']:6.2f} % [{100 * low:.2f}, {100 * high:.2f}]  "
             f"n {row['n']}  NFE {row['nfe']:.2f}  TPS {row['tps']:.1f}"
         )
+    warn_of_collapses(rows)
     print(f"\n{out}")
+
+
+def warn_of_collapses(rows: list[dict[str, Any]]) -> None:
+    """One line per decoder and kind, however many examples it was."""
+    from unmask.guardrails import FIXES, KINDS
+
+    for row in rows:
+        for code, warned in row["warnings"].items():
+            share = f"{100 * warned['n'] / row['n']:.1f} % of examples ({warned['correct']} of {warned['n']} solved)"
+            warn(f"{row['label']}: {KINDS[code]} in {share}: {FIXES[code]}")

@@ -50,6 +50,7 @@ def generate(
     The answer goes to stdout and one line of counts to stderr.
     """
     import unmask
+    from unmask import guardrails
     from unmask.show import Watcher
 
     prompt = read_prompt(prompt)
@@ -61,6 +62,9 @@ def generate(
     loaded = opt.load_model(model, device, dtype, revision)
     policy = opt.late_decoder(early, decoder, option, loaded)
     warn_unknown(loaded, prompt, infill)
+    known = guardrails.before(policy.name, policy.params())  # before minutes are spent on it
+    for warning in known:
+        opt.warn(str(warning))
     with ExitStack() as stack:
         watcher = stack.enter_context(Watcher(loaded.tokenizer.piece, whole=watch))
         result = unmask.generate(
@@ -68,6 +72,9 @@ def generate(
             early_stop=early_stop, score_dtype=precision, watch=watcher,
         )  # fmt: skip
     assert not isinstance(result, list)
+    for warning in result.warnings:
+        if warning not in known:
+            opt.warn(str(warning))
     if trace:
         result.trace.save(trace)
     if json:
@@ -140,6 +147,7 @@ def document(result: Generation) -> dict[str, Any]:
         "seed": header["seed"],
         "canvas_length": header["canvas_length"],
         "routes": result.trace.route_counts(),
+        "warnings": [warning.to_json() for warning in result.warnings],
         # `tokens` counts the answer: what stands before the first end token.
         "token_accounting": {"answer": end["tokens"], "non_eos": end["non_eos"], "canvas": end["canvas"]},
         "seconds_by_phase": result.trace.seconds(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,18 @@ TOKEN_ACCOUNTING = (
     "tokens strictly before the first end token, over the seconds of the decoding loop with the device synchronised "
     "(model loading, tokenization and scoring excluded), summed over all decoded examples"
 )
+
+
+@dataclass
+class Warned:
+    """The examples on which a guardrail spoke up: whether it was right to is in how many were solved."""
+
+    n: int = 0
+    correct: int = 0
+
+    def add(self, correct: bool) -> None:
+        self.n += 1
+        self.correct += correct
 
 
 @dataclass
@@ -31,6 +43,7 @@ class Totals:
     stopped: int = 0  # answers that ended at an end token
     decoded: int = 0  # n without those that never ran
     phases: dict[str, float] = field(default_factory=dict)
+    warnings: dict[str, Warned] = field(default_factory=dict)  # by code
 
     def add(self, sample: Mapping[str, Any]) -> None:
         self.n += 1
@@ -44,6 +57,8 @@ class Totals:
         self.decoded += 1
         for phase, spent in sample["phases"].items():
             self.phases[phase] = self.phases.get(phase, 0.0) + spent
+        for code in sample.get("warnings", ()):  # a folder from before there were any has none
+            self.warnings.setdefault(code, Warned()).add(sample["correct"])
 
     @property
     def accuracy(self) -> float:
@@ -97,6 +112,7 @@ def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> d
         "tps": total.tps,
         "token_accounting": TOKEN_ACCOUNTING,
         "phases": total.phases,
+        "warnings": {code: asdict(warned) for code, warned in sorted(total.warnings.items())},
         "batch_size": request["batch_size"],
         "device": config["hardware"]["device"],
         "dtype": config["model"]["dtype"],

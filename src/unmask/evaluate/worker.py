@@ -180,6 +180,7 @@ def measured(generation: Generation) -> Sample:
         "seconds": generation.seconds,
         "phases": generation.trace.seconds(),
         "finish_reason": generation.finish_reason,
+        "warnings": [warning.code for warning in generation.warnings],
     }
 
 

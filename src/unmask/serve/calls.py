@@ -80,7 +80,7 @@ class Call:
         header = task.row.trace.header
         return {
             "decoder": header["decoder"], "params": header["params"], "nfe": task.result.nfe,
-            "seconds": task.result.seconds,
+            "seconds": task.result.seconds, "warnings": [warning.to_json() for warning in task.result.warnings],
         }  # fmt: skip
 
     def whole(self) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+from unmask.guardrails import KINDS
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -35,6 +37,7 @@ class Metrics:
         self.gauges = gauges or {}
         self.requests: dict[tuple[str, int], int] = {}
         self.counters = dict.fromkeys(COUNTERS, 0.0)
+        self.warnings = dict.fromkeys(KINDS, 0)
         self.step = Histogram("unmask_step_seconds", "Duration of one step of the batch.")
         self.request = Histogram("unmask_request_seconds", "Duration of requests that decode, queueing included.")
 
@@ -57,6 +60,11 @@ class Metrics:
             self.counters["unmask_tokens_total"] += tokens
             self.counters["unmask_forwards_total"] += forwards
 
+    def count_warnings(self, codes: Iterable[str]) -> None:
+        with self.lock:
+            for code in codes:
+                self.warnings[code] = self.warnings.get(code, 0) + 1
+
     def render(self) -> str:
         with self.lock:
             return "\n".join(self.lines()) + "\n"
@@ -67,6 +75,10 @@ class Metrics:
             yield f'unmask_requests_total{{path="{path}",status="{status}"}} {count}'
         for name, text in COUNTERS.items():
             yield f"# HELP {name} {text}\n# TYPE {name} counter\n{name} {self.counters[name]:g}"
+        yield "# HELP unmask_warnings_total Answers by what went wrong in their decode."
+        yield "# TYPE unmask_warnings_total counter"
+        for code, count in sorted(self.warnings.items()):
+            yield f'unmask_warnings_total{{code="{code}"}} {count}'
         for name, (text, value) in self.gauges.items():
             yield f"# HELP {name} {text}\n# TYPE {name} gauge\n{name} {value():g}"
         yield from self.step.lines()

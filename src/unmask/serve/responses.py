@@ -13,6 +13,14 @@ class Usage(BaseModel):
     total_tokens: int
 
 
+class Warned(BaseModel):
+    """What the decode did that its answer may not survive; `code` is stable."""
+
+    code: str
+    sentence: str
+    fix: str
+
+
 class Details(BaseModel):
     """How an answer was decoded."""
 
@@ -20,6 +28,7 @@ class Details(BaseModel):
     params: dict[str, Any]
     nfe: int
     seconds: float
+    warnings: list[Warned] = []
 
 
 class AssistantMessage(BaseModel):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unmask.api import Prompt, finish, make_row
+from unmask.api import Generation, Prompt, finish, make_row
 from unmask.errors import UserError
 from unmask.loop import Row
 from unmask.models import Model
@@ -50,7 +50,11 @@ class Service:
         }
         self.metrics = Metrics(gauges)
         self.scheduler.on_step = self.metrics.count_step
-        self.scheduler.on_row = lambda generation: self.metrics.count_row(len(generation.tokens), generation.nfe)
+        self.scheduler.on_row = self.count
+
+    def count(self, generation: Generation) -> None:
+        self.metrics.count_row(len(generation.tokens), generation.nfe)
+        self.metrics.count_warnings(warning.code for warning in generation.warnings)
 
     def rows(
         self,
