@@ -11,7 +11,7 @@ from typer import Argument, Option
 def report(
     folders: Annotated[list[Path], Argument(metavar="DIR...", help="run folders")],
     form: Annotated[str, Option("--format", "-f", help="table, md, tex, csv or json")] = "table",
-    table: Annotated[str, Option(help="summary, or the paper's layouts: main, ablation")] = "summary",
+    table: Annotated[str, Option(help="summary, effects, or the paper's layouts: main, ablation")] = "summary",
     against: Annotated[str | None, Option(help="the decoder that differences are taken to")] = None,
     paper: Annotated[bool, Option("--paper", help="the paper's printed values beside ours, labelled")] = False,
     figures: Annotated[Path | None, Option(help="also draw accuracy against TPS and NFE into this folder")] = None,

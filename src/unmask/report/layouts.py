@@ -1,4 +1,4 @@
-"""The report's three tables: everything about every decoder, the paper's main table, the paper's ablation."""
+"""The report's tables: everything about every decoder, the paper's main table, its ablation, and effects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from unmask.errors import UserError, unknown
-from unmask.report import paper
+from unmask.report import effects, paper
 from unmask.report.runs import Result, compare, references
 from unmask.report.table import Cell, Table
 
@@ -218,4 +218,6 @@ def short(model: str) -> str:
     return paper.MODELS.get(model, model).split("-")[0]
 
 
-LAYOUTS: dict[str, Callable[..., Table]] = {"summary": summary, "main": main, "ablation": ablation}
+LAYOUTS: dict[str, Callable[..., Table]] = {
+    "summary": summary, "main": main, "ablation": ablation, "effects": effects.table,
+}  # fmt: skip

@@ -84,3 +84,24 @@ def ablation_values() -> dict[tuple[str, str, str, str], float]:
             keys = [(variant, model, task, metric) for model, task in ABLATION_COLUMNS for metric in METRICS]
             table.update(zip(keys, map(float, values), strict=True))
     return table
+
+
+# Runtime of a whole decode relative to Fast-dLLM (its Figure 5c, values from the text).
+RUNTIME = {"fast-dllm": 1.0, "eb-sampler": 1.24, "lopa": 1.45, "dapd": 1.16, "rpd-block": 0.96, "rpd": 1.03}
+# Tasks of ours that are no benchmark, and the one of the paper's that asks for the same kind of answer.
+KIN = {"wordproblems": "gsm8k", "functions": "humaneval"}
+STAND_IN = "GSAI-ML/LLaDA-8B-Instruct"  # the paper's model in whose format the embedded one is
+
+
+def kin(model: str, task: str) -> dict[str, dict[str, float]]:
+    """decoder -> metric -> the paper's value of this cell, or of the nearest kin of a cell that it does not have."""
+    at = (model, task) if model in MODELS else (STAND_IN, KIN.get(task, task))
+    found: dict[str, dict[str, float]] = {}
+    for (*place, metric), values in main_values().items():
+        if tuple(place) == at:
+            for decoder, value in values.items():
+                found.setdefault(decoder, {})[metric] = value
+    for (variant, *place, metric), value in ablation_values().items():
+        if tuple(place) == at:
+            found.setdefault(variant, {})[metric] = value
+    return found
