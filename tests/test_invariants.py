@@ -52,8 +52,8 @@ class State:
             i = request.indices
 
             def project(rows: np.ndarray, layers: np.ndarray, i: np.ndarray = i) -> tuple[np.ndarray, np.ndarray]:
-                y = self.view.token[i][rows]
-                return np.where(self.agree[i][rows, layers - 1], y, -1), self.p[i][rows, layers - 1]
+                at = np.ix_(i[rows], layers - 1)
+                return np.where(self.agree[at], self.view.token[i][rows, None], -1), self.p[at]
 
             reply = walk(
                 project, self.view.token[i], self.view.confidence[i], LAYERS, request.rule, lazy=request.lazy,

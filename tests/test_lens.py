@@ -31,8 +31,8 @@ class Trajectories:
         asked: list[tuple[int, int]] = []
 
         def project(rows: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            asked.extend(zip(rows.tolist(), layers.tolist(), strict=True))
-            return self.argmax[rows, layers - 1], self.p[rows, layers - 1]
+            asked.extend((row, layer) for row in rows.tolist() for layer in layers.tolist())
+            return self.argmax[np.ix_(rows, layers - 1)], self.p[np.ix_(rows, layers - 1)]
 
         n, layers = self.p.shape
         found = walk(

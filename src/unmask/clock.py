@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import torch
 
@@ -10,13 +11,13 @@ import torch
 class Clock:
     """`lap(phase)` closes the stretch since the previous lap and books it on `phase`."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.cuda = device.type == "cuda"
+    def __init__(self, device: torch.device, timer: Callable[[], float] = time.perf_counter) -> None:
+        self.cuda, self.timer = device.type == "cuda", timer
         self.marks: list[tuple[str, torch.cuda.Event | float]] = [("", self.now())]
 
     def now(self) -> torch.cuda.Event | float:
         if not self.cuda:
-            return time.perf_counter()
+            return self.timer()
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event

@@ -131,22 +131,23 @@ class Forward:
         reads = np.zeros(len(slots), dtype=np.int64)
 
         def project(rows: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            np.add.at(reads, rows, 1)
-            with torch.inference_mode():
-                states = torch.empty(
-                    (len(rows), self.hidden[self.layers].shape[-1]), dtype=self.net.dtype, device=self.net.device
-                )
-                for layer in np.unique(layers):  # gather is cheap; the head product below is one
-                    chosen = np.flatnonzero(layers == layer)
-                    states[torch.from_numpy(chosen).to(states.device)] = self.states(int(layer), slots[rows[chosen]])
-                tokens = torch.from_numpy(token[rows]).to(states.device)
-                argmax, probability = trajectory(self.net.readout(states), tokens)
-                table = torch.stack((argmax.double(), probability.double())).cpu().numpy()
-            return table[0].astype(np.int64), table[1]
+            reads[rows] += len(layers)
+            return self.read(slots[rows], layers, token[rows])
 
         limit = ROWS_PER_PRODUCT.get(self.net.device.type, 16)
         readout = walk(project, token, confidence, self.layers, rule, lazy=lazy, rows_per_product=limit)
         return readout, reads
+
+    def read(self, slots: np.ndarray, layers: np.ndarray, token: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each slot at each layer, through the head in one product: argmax and p(token), (slots, layers) both."""
+        with torch.inference_mode():
+            at = torch.from_numpy(slots).to(self.net.device)
+            states = torch.stack([self.hidden[layer].flatten(0, 1)[at] for layer in layers], dim=1)
+            tokens = torch.from_numpy(np.repeat(token, len(layers))).to(self.net.device)
+            argmax, probability = trajectory(self.net.readout(states.flatten(0, 1)), tokens)
+            table = torch.stack((argmax.double(), probability.double())).cpu().numpy()
+        shape = (len(slots), len(layers))
+        return table[0].astype(np.int64).reshape(shape), table[1].reshape(shape)
 
     def attention(self, requests: Sequence[tuple[int, float, np.ndarray]]) -> list[np.ndarray]:
         """(row, skip, positions) each -> (n, n) maps between those positions, averaged over the top layers."""

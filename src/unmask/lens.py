@@ -45,7 +45,7 @@ class Readout:
     projected: int  # rows x layers read through the head
 
 
-# (rows, layers) -> for each pair, the layer's argmax and its probability of the row's token.
+# (rows, layers) -> the layer's argmax and its probability of the row's token, both (rows, layers).
 Project = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -59,7 +59,7 @@ def walk(
     lazy: bool = True,
     rows_per_product: int = 16,
 ) -> Readout:
-    """Walk every row backward from layer L-1. `project` takes flat arrays of row indices and layers."""
+    """Walk every row backward from layer L-1. `project` takes row indices and the layers to read them at."""
     n = len(token)
     k = np.ones(n, dtype=np.int64)  # layer L agrees by definition of y
     peak = confidence.astype(np.float64).copy()
@@ -73,11 +73,11 @@ def walk(
             break
         depth = max(1, min(layer - rule.first_layer + 1, rows_per_product // rows.size))
         chosen = np.arange(layer, layer - depth, -1)
-        argmax, probability = project(np.repeat(rows, depth), np.tile(chosen, rows.size))
+        argmax, probability = project(rows, chosen)
         projected += rows.size * depth
-        agrees = argmax.reshape(rows.size, depth) == token[rows, None]
+        agrees = argmax == token[rows, None]
         run = np.cumprod(agrees, axis=1).astype(bool)  # the suffix ends at the first disagreement
-        p = np.where(run, np.minimum(probability.reshape(rows.size, depth), 1.0), 0.0)
+        p = np.where(run, np.minimum(probability, 1.0), 0.0)
         k[rows] += run.sum(axis=1)
         peak[rows] = np.maximum(peak[rows], p.max(axis=1))
         alive[rows] = run.all(axis=1)

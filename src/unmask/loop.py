@@ -7,6 +7,7 @@ alive; rows may join or leave between steps, and nothing a row sees depends on i
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from types import GeneratorType
@@ -62,6 +63,7 @@ class Loop:
         watch: Callable[[Row, Step], None] | None = None,
     ) -> None:
         self.model, self.score_dtype, self.early_stop, self.watch = model, score_dtype, early_stop, watch
+        self.timer = time.perf_counter  # what a step's phases are measured with on a CPU
 
     def run(self, rows: Sequence[Row]) -> None:
         """Until every row is done. The first row that fails stops the run with its error."""
@@ -75,7 +77,7 @@ class Loop:
 
     def step(self, rows: Sequence[Row]) -> None:
         """One denoising step for every row. A row that fails carries its error; the others go on."""
-        clock = Clock(self.model.net.device)
+        clock = Clock(self.model.net.device, self.timer)
         self.look(rows, clock)
         steps = self.decide([row for row in rows if not row.error], clock)
         clock.lap("other")
@@ -91,22 +93,22 @@ class Loop:
         fresh = [row for row in rows if row.view is None]
         if not fresh:
             return
-        layers = self.model.spec.layers
-        forward = Forward(
-            self.model,
-            [row.canvas for row in fresh],
-            [row.decoder.guidance for row in fresh],
-            min(row.decoder.keep_from(layers) for row in fresh),
-        )
+        canvases = [row.canvas for row in fresh]
+        forward = self.forward(fresh, canvases)
         clock.lap("backbone")
-        for row, view in zip(fresh, self.views(forward, fresh, [r.canvas for r in fresh]), strict=True):
+        for row, view in zip(fresh, self.views(forward, fresh, canvases), strict=True):
             row.view = view
             row.nfe += 1
             self.check_finite(row, view)
         clock.lap("scoring")
 
+    def forward(self, rows: Sequence[Row], canvases: Sequence[Canvas]) -> Forward:
+        """One backbone call; `rows[i]` is the row that canvas i belongs to."""
+        keep_from = min(row.decoder.keep_from(self.model.spec.layers) for row in rows)
+        return Forward(self.model, canvases, [row.decoder.guidance for row in rows], keep_from)
+
     def views(self, forward: Forward, rows: Sequence[Row], canvases: Sequence[Canvas]) -> list[StepView]:
-        """One view per canvas of the forward; `rows[i]` is the row that canvas i belongs to."""
+        """One view per canvas of the forward."""
         scopes = [row.decoder.scope(canvas) for row, canvas in zip(rows, canvases, strict=True)]
         choosable = self.model.choosable
         tables = forward.score(list(enumerate(scopes)), choosable, self.score_dtype)
@@ -198,9 +200,7 @@ class Loop:
         for row, _, request in group:
             row.nfe += 1
             extra[id(row)].branches += len(request.proposals) - 1
-        layers = self.model.spec.layers
-        keep_from = min(row.decoder.keep_from(layers) for row in owners)
-        forward = Forward(self.model, canvases, [row.decoder.guidance for row in owners], keep_from)
+        forward = self.forward(owners, canvases)
         clock.lap("backbone")
         views = self.views(forward, owners, canvases)
         answers, start = [], 0

@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "eval": ("unmask.cli.evaluate:evaluate", "accuracy, NFE and throughput of decoders on a task"),
     "serve": ("unmask.serve.command:serve", "an OpenAI-compatible server, and a page that shows decodes"),
     "sweep": ("unmask.cli.sweep:sweep", "vary a decoder's parameters and draw the trade-off"),
+    "profile": ("unmask.cli.profile:profile", "what a decoding step costs, against what the hardware allows"),
     "report": ("unmask.cli.report:report", "tables and figures from run folders"),
     "models": ("unmask.cli.listing:models", "models by name, and whether they are on this machine"),
     "decoders": ("unmask.cli.listing:decoders", "decoders, their parameters and defaults"),
