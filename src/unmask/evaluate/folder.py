@@ -1,7 +1,8 @@
 """A run folder: config.json, samples.jsonl, summary.json. Survives kill -9 at any instruction.
 
 A sample is one line, written whole and synchronised before the run goes on. Only the last line can be torn,
-and whoever opens the folder next cuts it off.
+and whoever opens the folder next cuts it off. Evaluations and diagnostics keep their samples alike; the `Kind`
+says which it is.
 """
 
 from __future__ import annotations
@@ -9,29 +10,41 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from unmask.errors import UserError
 
-FORMAT, VERSION = "unmask.eval", 1
 CONFIG, SAMPLES, SUMMARY, LOCK = "config.json", "samples.jsonl", "summary.json", ".lock"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder holds, as its configuration names it, and the fields that every whole sample has."""
+
+    format: str
+    fields: frozenset[str]
+    version: int = 1
+
+
+EVAL = Kind("unmask.eval", frozenset({"decoder", "index", "correct"}))
 
 
 class RunFolder:
     """The sink. `identity` is the part of the configuration that must not change between two visits."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path, self.samples = path, path / SAMPLES
+    def __init__(self, path: Path, identity: Mapping[str, Any], kind: Kind = EVAL) -> None:
+        self.path, self.samples, self.kind = path, path / SAMPLES, kind
         self.done: dict[str, bytearray] = {}  # decoder -> one flag per example
         self._lock: IO[str] | None = None
         self._out: IO[str] | None = None
         try:
-            check_identity(path, identity)  # before anything is touched
+            check_identity(path, identity, kind)  # before anything is touched
             path.mkdir(parents=True, exist_ok=True)
             self._lock = take_lock(path)
-            check_identity(path, identity)  # again: the holder of the lock may just have created it
-            repair(self.samples)
+            check_identity(path, identity, kind)  # again: the holder of the lock may just have created it
+            repair(self.samples, kind)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
@@ -41,7 +54,7 @@ class RunFolder:
     def describe(self, config: Mapping[str, Any]) -> None:
         """Write the configuration, unless an earlier visit did; from here on samples may follow."""
         if not (self.path / CONFIG).exists():
-            write_json(self.path / CONFIG, {"format": FORMAT, "version": VERSION, **config})
+            write_json(self.path / CONFIG, {"format": self.kind.format, "version": self.kind.version, **config})
         self._out = self.samples.open("a", encoding="utf-8")
 
     def write(self, samples: Iterable[Mapping[str, Any]]) -> None:
@@ -79,7 +92,7 @@ def take_lock(path: Path) -> IO[str]:
     return handle
 
 
-def check_identity(path: Path, identity: Mapping[str, Any]) -> None:
+def check_identity(path: Path, identity: Mapping[str, Any], kind: Kind = EVAL) -> None:
     """Refuse a folder that holds another run, or anything that is not a run."""
     if not path.exists():
         return
@@ -90,7 +103,7 @@ def check_identity(path: Path, identity: Mapping[str, Any]) -> None:
         if strangers:
             raise UserError(f"{path} holds {strangers[0]} and no run: give an empty or new folder with --out")
         return
-    held = read_config(path)
+    held = read_config(path, kind)
     for key, wanted in json.loads(dumps(identity)).items():
         if held.get(key) != wanted:
             raise UserError(
@@ -112,21 +125,26 @@ def difference(key: str, held: Any, wanted: Any) -> str:
     return f"{key} {dumps(held)}, not {dumps(wanted)}"
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path, kind: Kind = EVAL) -> dict[str, Any]:
     try:
         data = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is not a run folder: it has no {CONFIG}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path / CONFIG} cannot be read: {error}") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    held = data.get("format") if isinstance(data, dict) else None
+    if held != kind.format:
+        if str(held).startswith("unmask."):
+            raise UserError(f"{path} holds another kind of run ({held}, not {kind.format}): give another folder")
         raise UserError(f"{path / CONFIG} is not the configuration of an unmask run")
-    if data.get("version") != VERSION:
-        raise UserError(f"{path} was written by format {data.get('version')}; this unmask reads format {VERSION}")
+    if data.get("version") != kind.version:
+        raise UserError(
+            f"{path} was written by format {data.get('version')}; this unmask reads format {kind.version}"
+        )
     return data
 
 
-def read_samples(path: Path) -> Iterator[dict[str, Any]]:
+def read_samples(path: Path, kind: Kind = EVAL) -> Iterator[dict[str, Any]]:
     """Finished samples in file order, each example of each decoder once; a torn last line is no sample."""
     seen: dict[str, set[int]] = {}
     file = path / SAMPLES
@@ -134,36 +152,36 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         return
     with file.open("rb") as handle:
         for number, line in enumerate(handle, start=1):
-            sample = parse(line)
+            sample = parse(line, kind)
             if sample is None:
                 if handle.peek(1):
                     raise UserError(f"{file}, line {number} is damaged: restore the file or delete that line")
                 return
-            known = seen.setdefault(sample["decoder"], set())
+            known = seen.setdefault(sample.get("decoder", ""), set())
             if sample["index"] not in known:
                 known.add(sample["index"])
                 yield sample
 
 
-def parse(line: bytes) -> dict[str, Any] | None:
+def parse(line: bytes, kind: Kind = EVAL) -> dict[str, Any] | None:
     """A sample, or None for anything that is not a whole one."""
     if not line.endswith(b"\n"):
         return None
     try:
         sample = json.loads(line)
-        return sample if isinstance(sample, dict) and {"decoder", "index", "correct"} <= sample.keys() else None
+        return sample if isinstance(sample, dict) and kind.fields <= sample.keys() else None
     except ValueError:
         return None
 
 
-def repair(file: Path) -> None:
+def repair(file: Path, kind: Kind = EVAL) -> None:
     """Cut off what a killed writer left of its last line."""
     if not file.exists():
         return
     good = 0
     with file.open("rb") as handle:
         for line in handle:
-            if parse(line) is None:
+            if parse(line, kind) is None:
                 break
             good += len(line)
         rest = handle.read()

@@ -36,7 +36,9 @@ class Checkpoint:
     dtype: str
 
     @classmethod
-    def find(cls, settings: Settings) -> Checkpoint:
+    def find(
+        cls, model: str, revision: str | None = None, device: str | None = None, dtype: str | None = None
+    ) -> Checkpoint:
         import torch
 
         from unmask.models import locate, parse_dtype
@@ -45,12 +47,12 @@ class Checkpoint:
         from unmask.models.spec import read_spec
         from unmask.models.tokenizer import load_tokenizer
 
-        folder = Path(locate(settings.model) or fetch(settings.model, settings.revision))
+        folder = Path(locate(model) or fetch(model, revision))
         spec = read_spec(folder)
         stored = check_headers(spec, weight_files(folder))
-        device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = parse_dtype(settings.dtype) or (torch.float32 if device == "cpu" else stored)
-        return cls(folder, spec, load_tokenizer(folder, spec), device, str(dtype).removeprefix("torch."))
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        kind = parse_dtype(dtype) or (torch.float32 if device == "cpu" else stored)
+        return cls(folder, spec, load_tokenizer(folder, spec), device, str(kind).removeprefix("torch."))
 
 
 @dataclass
@@ -118,7 +120,9 @@ def prepare(settings: Settings) -> Plan:
 
     task = find_task(settings)
     locate(settings.model)  # a misspelt model, before the examples are read
-    plan = Plan(settings, task, Examples(read(task, settings)), Checkpoint.find(settings))
+    examples = Examples(read(task, settings))
+    checkpoint = Checkpoint.find(settings.model, settings.revision, settings.device, settings.dtype)
+    plan = Plan(settings, task, examples, checkpoint)
     plan.identity  # noqa: B018 (resolves every decoder)
     return plan
 

@@ -35,12 +35,15 @@ class Silent:
 
 
 class Bars:
-    """One bar per decoder on a terminal; without one (a log file), a line per tenth of the way."""
+    """One bar per decoder on a terminal; without one (a log file), a line per tenth of the way.
 
-    def __init__(self) -> None:
+    `kind` words the facts beside the bar; it needs no more of the totals than their `n`."""
+
+    def __init__(self, kind: type[Bar] | None = None) -> None:
         from rich import progress
         from rich.console import Console
 
+        self.kind = kind or Bar
         console = Console(stderr=True)
         self.terminal = console.is_terminal
         self.shown: dict[str, Bar] = {}
@@ -54,7 +57,7 @@ class Bars:
         if self.terminal:
             self.bars.start()
         task = self.bars.add_task(label, total=goal, completed=total.n, facts="")
-        self.shown[label] = Bar(task, goal, total, time.monotonic(), total.n)
+        self.shown[label] = self.kind(task, goal, total, time.monotonic(), total.n)
 
     def update(self, label: str, samples: Sequence[Mapping[str, Any]]) -> None:
         bar = self.shown[label]
