@@ -160,8 +160,8 @@ def require(result: Result, model: str) -> None:
     if error > 0.9:
         more += ", or use easier traces"
     raise UserError(
-        f"too few questions on which {model} is both right and wrong ({counts}; {NEEDED} are needed at one mask count, "
-        f"and {100 * error:.1f} % of all answers were wrong): {more}"
+        f"too few questions on which {model} is both right and wrong ({counts}; {NEEDED} are needed at one mask "
+        f"count, and {100 * error:.1f} % of all answers were wrong): {more}"
     )
 
 

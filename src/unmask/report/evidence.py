@@ -93,25 +93,29 @@ def draw_layers(folder: Path, target: Path) -> list[Path]:
     return style.save(drawing, target, f"layers-{config['model']['name']}")
 
 
+FEW = 10  # tokens: a cell with fewer keeps its number, but gets no colour
+
+
 def curves(panel: Any, result: layers.Result) -> None:
+    import numpy as np
+
     for number, band in enumerate(layers.BANDS):
         rates = result.curves[band]
         if not rates:
             continue
         first = max(rate.n for rate in rates.values())
-        ends = [[100 * end for end in rate.ci95] for rate in rates.values()]
-        panel.plot(
-            list(rates), [100 * rate.error for rate in rates.values()], color=style.color(number),
-            marker=style.marker(number), linestyle=style.line(number), markersize=5, linewidth=1.2,
-            label=f"c in {layers.interval(band, layers.BANDS)} (n = {first})",
+        ks, ys = np.array(list(rates)), np.array([100 * rate.error for rate in rates.values()])
+        ends = 100 * np.array([rate.ci95 for rate in rates.values()])
+        panel.errorbar(
+            ks + 0.07 * (number - 2), ys, yerr=np.clip([ys - ends[:, 0], ends[:, 1] - ys], 0, None),
+            color=style.color(number), marker=style.marker(number), linestyle=style.line(number), markersize=5,
+            linewidth=1.2, elinewidth=0.7, label=f"c in {layers.interval(band, layers.BANDS)} (n = {first})",
         )  # fmt: skip
-        low, high = zip(*ends, strict=True)
-        panel.fill_between(list(rates), low, high, color=style.color(number), alpha=0.10, linewidth=0)
     panel.set_xlabel("required persistence k (layers): tokens with K ≥ k")
     panel.set_ylabel("token error rate (%)")
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.25)
-    panel.legend(frameon=False, title="final confidence (n at K ≥ 2; shade: 95 %)", title_fontsize=8)
+    panel.legend(frameon=False, title="final confidence (n at K ≥ 2; bars: 95 %)", title_fontsize=8)
 
 
 def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
@@ -120,19 +124,20 @@ def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
     rows, columns = len(layers.ROWS), len(layers.DROPS)
     values = np.full((rows, columns), np.nan)
     for (i, j), rate in result.heat.items():
-        if rate.n:
+        if rate.n >= FEW:
             values[i, j] = 100 * rate.error
     top = max(1.0, float(np.nanmax(values))) if not np.isnan(values).all() else 1.0
     image = panel.imshow(values, cmap=style.SHADES, vmin=0, vmax=top, aspect="auto")
     for (i, j), rate in result.heat.items():
-        dark = rate.n and 100 * rate.error < 0.55 * top
-        text = f"{100 * rate.error:.1f} %\nn = {rate.n}" if rate.n else "no\ntokens"
-        panel.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        dark = rate.n >= FEW and 100 * rate.error < 0.55 * top
+        text = f"{100 * rate.error:.1f} %\nn = {rate.n}" if rate.n else "no tokens"
+        shade = "white" if dark else "black" if rate.n >= FEW else "dimgray"
+        panel.text(j, i, text, ha="center", va="center", fontsize=8, color=shade)
     panel.set_xticks(range(columns), [layers.interval(drop, layers.DROPS) for drop in layers.DROPS], fontsize=8)
     panel.set_yticks(range(rows), [result.most(i) for i in range(rows)])
     panel.set_xlabel("confidence drop r")
     panel.set_ylabel("persistence K (layers)")
-    panel.set_title(f"confidence in [{layers.TESTED[0]}, {layers.TESTED[1]})", fontsize=9)
+    panel.set_title(f"confidence in [{layers.TESTED[0]}, {layers.TESTED[1]}); colour from n = {FEW}", fontsize=9)
     for spine in panel.spines.values():
         spine.set_visible(False)
     drawing.colorbar(image, ax=panel, label="token error rate (%)", shrink=0.9)
