@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,8 +152,8 @@ REQUESTS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "raw messages": (([{"role": "user", "content": "Hi"}], "rpd"), {"raw": True}, "raw takes a plain text"),
     "half a character": (("Hi \udcff", "rpd"), {}, "not valid Unicode"),
     "unknown decoder": (("Hi", "rdp"), {}, "unknown decoder 'rdp'; did you mean rpd"),
-    "unknown option": (("Hi", "rpd"), {"bata": 4}, "unknown option for rpd 'bata'; did you mean beta"),
-    "option of another decoder": (("Hi", "fast-dllm"), {"beta": 4.0}, "unknown option for fast-dllm"),
+    "unknown option": (("Hi", "rpd"), {"bata": 4}, "unknown option of rpd 'bata'; did you mean beta"),
+    "option of another decoder": (("Hi", "fast-dllm"), {"beta": 4.0}, "unknown option of fast-dllm"),
     "negative budget": (("Hi", "rpd"), {"beta": -1.0}, "beta must be 0 or more, not -1"),
     "options beside an object": (("Hi", decoders.RPD()), {"beta": 4.0}, "options beta belong to a decoder name"),
     "a class for a decoder": (("Hi", decoders.RPD), {}, "a name or a decoder object"),
@@ -162,6 +163,9 @@ REQUESTS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "a text for a length": (("Hi", "rpd"), {"canvas_length": "32"}, "canvas length must be"),
     "uneven blocks": (("Hi", "fast-dllm"), {"canvas_length": 40}, "does not divide the canvas of 40: use"),
     "thresholds crossed": (("Hi", "rpd"), {"theta_c": 0.95, "theta_h": 0.9}, "theta_c 0.95 exceeds theta_h 0.9"),
+    "threshold past the model's": (("Hi", "rpd"), {"theta_c": 0.95, "canvas_length": 8}, "0.9: set theta_h too"),
+    "a length that is true": (("Hi", "rpd"), {"canvas_length": True}, "canvas length must be"),
+    "a list of numbers": (([1, 2], "rpd"), {}, "a prompt is a text"),
     "empty parts": (("Hi", "rpd"), {"canvas": []}, "the canvas is empty"),
     "no masks in a part": (("Hi", "rpd"), {"canvas": ["a", 0]}, "positive numbers of masks, not 0"),
     "half a mask": (("Hi", "rpd"), {"canvas": ["a", 1.5]}, "positive numbers of masks, not 1.5"),
@@ -198,9 +202,48 @@ def test_a_prompt_may_fill_the_context_to_the_last_position(cramped: unmask.Mode
         decode(cramped, "Hi", "confidence", canvas_length=room + 1)
 
 
-def test_a_prompt_may_hold_the_mask_token(cramped: unmask.Model) -> None:
-    out = decode(cramped, "<|mdm_mask|>", "rpd", canvas_length=8)
-    assert cramped.spec.mask_id in out.trace.header["prompt_ids"] and cramped.spec.mask_id not in out.canvas
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_prompt_may_spell_the_mask_token(cramped: unmask.Model, raw: bool) -> None:
+    """As the token in a raw prompt, as text in a chat; nothing of the prompt is ever filled in."""
+    out = decode(cramped, "<|mdm_mask|>", "rpd", canvas_length=8, raw=raw)
+    assert (cramped.spec.mask_id in out.trace.header["prompt_ids"]) == raw and cramped.spec.mask_id not in out.canvas
+
+
+def test_numbers_may_be_numpys(cramped: unmask.Model, tmp_path: Path) -> None:
+    import numpy as np
+
+    options = {"block_length": np.int64(4), "threshold": np.float32(0.5), "factor": None}
+    out = decode(cramped, "Hi", "fast-dllm", canvas_length=np.int64(8), seed=np.int64(3), **options)
+    out.trace.save(tmp_path / "t.jsonl")
+    assert unmask.Trace.load(tmp_path / "t.jsonl") == out.trace
+    assert out.trace.header["params"] | {"seed": out.trace.header["seed"]} == {
+        "block_length": 4, "threshold": 0.5, "factor": None, "quirk": False, "seed": 3,
+    }  # fmt: skip
+    assert len(decode(cramped, "Hi", "rpd", canvas=["a", np.int32(3)]).canvas) == 4
+
+
+def test_a_list_of_conversations_is_a_batch(cramped: unmask.Model) -> None:
+    talks = [[{"role": "user", "content": text}] for text in ("Hi", "Hello")]
+    outs = unmask.generate(cramped, [talks[0], "Hello"], "rpd", canvas_length=8)
+    assert isinstance(outs, list)
+    assert [out.canvas for out in outs] == [decode(cramped, talk, "rpd", canvas_length=8).canvas for talk in talks]
+
+
+def test_what_was_asked_for_is_recorded(cramped: unmask.Model) -> None:
+    def label(decoder: Any, **options: Any) -> tuple[str, str]:
+        header = decode(cramped, "Hi", decoder, canvas_length=8, **options).trace.header
+        return header["label"], header["decoder"]
+
+    assert label("rpd-paper", first_layer=1) == ("rpd-paper", "rpd")
+    assert label(decoders.get("confidence")) == ("confidence", "fast-dllm")
+    assert label("default", block_length=8) == ("default", "llada-default")
+    assert label(decoders.RPD()) == ("rpd", "rpd")
+    header = decode(cramped, "Hi", "rpd", canvas_length=8, score_dtype="float64").trace.header
+    assert (header["dtype"], header["score_dtype"]) == ("float32", "float64") and "revision" not in header
+
+
+def test_a_model_is_shown_in_one_line(cramped: unmask.Model) -> None:
+    assert "llada, 2 layers of width 32, float32 on cpu" in repr(cramped) and len(repr(cramped)) < 300
 
 
 @pytest.mark.parametrize(
@@ -208,6 +251,16 @@ def test_a_prompt_may_hold_the_mask_token(cramped: unmask.Model) -> None:
     [
         (lambda: unmask.load("tiny-llada"), "unknown model 'tiny-llada'; did you mean tiny"),
         (lambda: unmask.load("GSAI-ML"), "unknown model 'GSAI-ML'"),
+        (lambda: unmask.load(7), "a model is tiny, a checkpoint folder or a hub name, not 7"),
+        (
+            lambda: unmask.load("tiny", revision="main"),
+            "a revision belongs to a model on the hub, and tiny is a folder",
+        ),
+        (lambda: unmask.load("tiny", device="gpu"), "unknown device 'gpu': use cpu, cuda or cuda:N"),
+        (lambda: unmask.load("tiny", device="cuda:99"), "device 'cuda:99' is not available here"),
+        (lambda: unmask.load("tiny", device="mps"), "device 'mps' is not available here: use cpu"),
+        (lambda: unmask.load("tiny", dtype="float31"), "unknown dtype 'float31'"),
+        (lambda: unmask.generate("tiny", "Hi"), r"takes a loaded model, not 'tiny': model = unmask.load"),
         (lambda: unmask.load("/no/such/folder"), "no checkpoint folder at /no/such/folder"),
         (lambda: unmask.models.parse_dtype("float31"), "unknown dtype 'float31'; did you mean float32"),
     ],

@@ -543,8 +543,15 @@ def test_a_models_own_settings_yield_to_the_users_and_to_the_papers() -> None:
     own, user, paper = get("rpd"), get("rpd", beta=2.0), get("rpd-paper")
     assert [d.resolve(spec, 32).beta for d in (own, user, paper)] == [1.5, 2.0, 4.0]
     assert [d.resolve(spec, 32).theta_c for d in (own, user, paper)] == [0.5, 0.5, 0.6]
-    assert get("rpd", theta_h=0.4).resolve(spec, 32).theta_c == 0.4  # one threshold moved alone takes the other along
-    assert get("rpd", theta_c=0.95).resolve(spec, 32).theta_h == 0.95
+
+
+@pytest.mark.parametrize("name", ["rpd", "rpd-block"])
+@pytest.mark.parametrize(("option", "other"), [({"theta_h": 0.4}, "theta_c"), ({"theta_c": 0.95}, "theta_h")])
+def test_a_threshold_past_the_models_other_one_is_refused(name: str, option: dict[str, float], other: str) -> None:
+    """Nothing is moved that the user did not move."""
+    with pytest.raises(UserError, match=rf"theta_c .* exceeds theta_h .*: set {other} too"):
+        get(name, **option).resolve(tiny_spec("llada"), 32)
+    assert get(name, **option, **{other: next(iter(option.values()))}).resolve(tiny_spec("llada"), 32)
 
 
 ABLATION: dict[str, Callable[[dict[str, Any]], list[int]]] = {
@@ -619,7 +626,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("lopa", {"branches": -1}, "branches must be"),
     ("lopa", {"branches": 1.5}, "branches"),
     ("lopa", {"threshold": -0.1}, "threshold must lie"),
-    ("dapd", {"variant": "indirect"}, "variant must be direct or staged"),
+    ("dapd", {"variant": "indirect"}, "variant must be one of direct, staged, not 'indirect'"),
     ("dapd", {"task": "gsm"}, "task must be one of"),
     ("dapd", {"tau_min": -0.1}, "tau_min and tau_max"),
     ("dapd", {"skip": 1.0}, "skip must lie"),
@@ -673,7 +680,7 @@ def test_unknown_names_and_options_are_answered_with_near_ones() -> None:
         get("fastdllm")
     with pytest.raises(UserError, match=r"unknown decoder 'zzz'; known: .*rpd-paper"):
         get("zzz")
-    with pytest.raises(UserError, match=r"unknown option for rpd 'betta'; did you mean beta"):
+    with pytest.raises(UserError, match=r"unknown option of rpd 'betta'; did you mean beta"):
         get("rpd", betta=4.0)
     with pytest.raises(UserError, match="left-to-right takes no options, but 'beta' was given"):
         get("left-to-right", beta=4.0)

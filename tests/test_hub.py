@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import huggingface_hub
 import pytest
@@ -75,6 +78,68 @@ def test_not_cached_and_no_network(offline: bool, monkeypatch: pytest.MonkeyPatc
         unmask.load("org/name")
     assert "\n" not in str(caught.value)
     assert time.monotonic() - start < 20
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A hub that answers as the real one does, by status and error code."""
+    answers = {"gated": (403, "GatedRepo"), "moved": (404, "RevisionNotFound"), "broken": (500, "")}
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, code = next((a for name, a in answers.items() if name in self.path), (404, "RepoNotFound"))
+            self.send_response(status)
+            self.send_header("X-Error-Code", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("repo", "words"),
+    [
+        ("org/gated", "org/gated is gated: accept its terms"),
+        ("org/moved", "org/moved has no revision 'v9': give a commit, branch or tag"),
+        ("org/nothing", "org/nothing is not on the hub, or private: check the name"),
+        ("GSAI-ML/LLaDA-8B-Instuct", r"not on the hub, or private; did you mean GSAI-ML/LLaDA-8B-Instruct\?$"),
+        ("org/broken", "org/broken at revision v9 is not cached and the hub cannot be reached"),
+    ],
+)
+def test_what_the_hub_refuses(answering: None, repo: str, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        unmask.load(repo, revision="v9")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelt_name_without_network() -> None:
+    with pytest.raises(UserError, match=r"cannot be reached; did you mean apple/DiffuCoder-7B-Instruct\?$"):
+        unmask.load("apple/DiffuCoder-7b-Instruct")
+
+
+@pytest.mark.parametrize("family", ["llada"], indirect=True)
+def test_a_trace_names_the_commit_and_replay_loads_it(cache: Path, checkpoint: Path, tmp_path: Path) -> None:
+    from unmask.cli import main
+
+    fill(cache, "org/name", REVISION, checkpoint, ref="v2")
+    model = unmask.load("org/name", revision="v2", dtype="bfloat16")
+    out = unmask.generate(model, "Hi", "fast-dllm", canvas_length=32)
+    assert model.revision == REVISION and out.trace.header["revision"] == REVISION
+    out.trace.save(tmp_path / "t.jsonl")
+    loaded = []
+    load = unmask.models.load
+    with pytest.MonkeyPatch.context() as patch:  # there is no "main": only what the trace says finds it
+        patch.setattr(unmask.models, "load", lambda *a, **k: loaded.append(load(*a, **k)) or loaded[-1])
+        assert main(["replay", str(tmp_path / "t.jsonl"), "-d", "fast-dllm", "--steps", "1"]) == 0
+    assert loaded[0].revision == REVISION and loaded[0].net.dtype == model.net.dtype
 
 
 @pytest.mark.parametrize("family", ["llada"], indirect=True)

@@ -393,6 +393,29 @@ def test_a_decoder_that_commits_nothing_is_stopped() -> None:
         unmask.generate(hash_model(), "1 2", Idle(), canvas_length=8)
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda view: np.array([0]), "select must return a Commit, not ndarray"),
+        (lambda view: None, "select must return a Commit, not NoneType"),
+        (lambda view: decoders.Commit(np.array([0, 1]), np.full(8, "x")), "one bool per position"),
+        (lambda view: decoders.Commit([True] * 8, np.full(8, "x")), "one bool per position"),
+        (lambda view: decoders.Commit(np.ones(8, bool), np.full(8, "x"), np.full(8, 13)), "13 is no token"),
+        (lambda view: decoders.Commit(np.ones(8, bool), np.full(8, "x"), np.full(8, 99)), "99 is no token"),
+        (lambda view: decoders.Commit(np.ones(8, bool), np.full(8, "x"), np.full(8, -1)), "-1 is no token"),
+    ],
+)
+def test_a_foreign_decoder_that_errs_is_named(answer: Any, words: str) -> None:
+    class Foreign(decoders.Decoder):
+        name = "foreign"
+
+        def select(self, view):
+            return answer(view)
+
+    with pytest.raises(DecodeError, match=f"decoder foreign: .*{words}"):
+        unmask.generate(hash_model(), "1 2", Foreign(), canvas_length=8)
+
+
 def test_a_schedule_of_more_steps_than_positions_may_idle() -> None:
     """Dream's schedule commits nothing at first when there are many more steps than masks."""
     out = decode(hash_model("dream"), "1 2", "dream-default", canvas_length=8, steps=64, temperature=0.0)

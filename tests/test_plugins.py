@@ -141,7 +141,7 @@ def test_its_options_are_checked_like_the_others(installed: Path) -> None:
         decoders.get("every-other", stride=0)
     with pytest.raises(UserError, match="every-other: stride does not take 'two'"):
         decoders.get("every-other", stride="two")
-    with pytest.raises(UserError, match=r"unknown option for every-other 'strides'; did you mean stride\?"):
+    with pytest.raises(UserError, match=r"unknown option of every-other 'strides'; did you mean stride\?"):
         decoders.get("every-other", strides=2)
     with pytest.raises(UserError, match=r"unknown decoder 'every-ohter'; did you mean every-other"):
         decoders.get("every-ohter")

@@ -16,6 +16,7 @@ import pytest
 
 import oracle
 import unmask
+from helpers import hash_model
 from unmask import decoders, schema
 from unmask.cli import main, options
 from unmask.decoders.base import REASONS, ROUTES
@@ -254,6 +255,22 @@ def test_printing_an_agreement(told, trace):
     screen.file = io.StringIO()
     tell_comparison(compare(trace, told, decoders.get("rpd")), trace, screen)
     assert "rpd (asked) would have chosen the same at all 17 steps" in screen.file.getvalue()
+
+
+def test_scores_are_compared_in_the_recorded_precision():
+    """In bfloat16 confidences tie that differ in float32: the same decoder must still agree with its recording."""
+    flat = hash_model(sharpness=8.0)
+    out = unmask.generate(flat, "1 2", "llada-default", canvas_length=32, score_dtype="bfloat16")
+    assert compare(out.trace, flat, decoders.get("llada-default")).step is None
+    out.trace.header["score_dtype"] = "float32"
+    assert compare(out.trace, flat, decoders.get("llada-default")).step is not None
+
+
+def test_a_preset_is_told_by_its_name(told, file, capsys):
+    out = unmask.generate(told, oracle.PROMPT, "rpd-paper")
+    out.trace.save(file)
+    code, story, _ = run(capsys, "replay", file, "-d", "rpd-paper")
+    assert code == 0 and story.startswith("rpd-paper (rpd) on ") and "rpd-paper (asked) would have" in story
 
 
 def test_comparison_as_json(file, capsys):

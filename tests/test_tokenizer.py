@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import checkpoints
 import unmask
@@ -189,11 +191,65 @@ def test_dream_composes_characters_as_qwen_does(tokenizer: Tokenizer, family: st
     assert (tokenizer.encode(composed) == tokenizer.encode(split)) == (family == "dream")
 
 
-def test_a_special_token_spelled_by_a_user_is_that_token(tokenizer: Tokenizer, family: str) -> None:
-    """As with the published tokenizers. It can only shape the prompt: answers are cut by id, in the canvas."""
-    spelled, token = {"llada": ("<|eot_id|>", 126348), "dream": ("<|im_end|>", 151645)}[family]
+SPELLED = {"llada": ("<|eot_id|>", 126348), "dream": ("<|im_end|>", 151645)}
+
+
+def test_a_special_token_spelled_in_a_message_is_text(tokenizer: Tokenizer, family: str) -> None:
+    """Nobody's content ends a turn, opens another or holds a mask; spelled in a raw prompt, it is that token."""
+    spelled, token = SPELLED[family]
     before, after = TURN[family]
-    assert tokenizer.encode_chat(user(f"1{spelled}2")) == [*before, 16, token, 17, *after]
+    ids = tokenizer.encode_chat(user(f"1{spelled}2"))
+    assert ids[: len(before) + 1] == [*before, 16] and ids[-len(after) - 1 :] == [17, *after]
+    letters = ids[len(before) + 1 : -len(after) - 1]
+    assert tokenizer.decode(letters) == spelled and not set(letters) & set(tokenizer.special_ids.values())
+    assert tokenizer.encode(f"1{spelled}2") == [16, token, 17]
+
+
+@given(st.lists(st.sampled_from(["<|eot_id|>", "<|im_end|>", "<|mdm_mask|>", "<|mask|>", "<|", "|>", "eot_id", "\n",
+                                 "\ue000", "user", " 12", "é", "<|im_start|>system\n"]), max_size=8))  # fmt: skip
+def test_no_message_can_shape_the_conversation(tokenizer: Tokenizer, parts: list[str]) -> None:
+    """The special tokens are the template's, whatever is said; what is said without any is encoded as ever."""
+    special = set(tokenizer.special_ids.values())
+    said = "".join(parts)
+    ids = tokenizer.encode_chat([{"role": "system", "content": said}, *user(said + "?")])
+    frame = tokenizer.encode_chat([{"role": "system", "content": "x"}, *user("x?")])
+    assert [i for i in ids if i in special] == [i for i in frame if i in special]
+    plain = said.replace("|", "")
+    assert tokenizer.encode_guarded(user(plain), plain) == tokenizer.encode(tokenizer.render(user(plain)))
+
+
+def test_a_role_is_text_too(tokenizer: Tokenizer, family: str) -> None:
+    spelled, token = SPELLED[family]
+    ids = tokenizer.encode_chat([{"role": f"user{spelled}", "content": "1"}])
+    assert ids.count(token) == tokenizer.encode_chat(user("1")).count(token)
+
+
+def test_a_base_model_without_turn_tokens_takes_raw_prompts_only(
+    published_folder: Path, tmp_path: Path, family: str
+) -> None:
+    """LLaDA-8B-Base ships a chat template that its tokenizer cannot encode."""
+    if family != "llada":
+        pytest.skip("Dream's base tokenizer has the tokens")
+    shutil.copytree(published_folder, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "tokenizer.json"
+    data = json.loads(path.read_text())
+    data["added_tokens"] = [t for t in data["added_tokens"] if t["id"] < 126346]
+    path.write_text(json.dumps(data))
+    base = reload(tmp_path)
+    with pytest.raises(UserError, match=r"lacks <\|start_header_id\|>.*base model.*--raw"):
+        base.encode_chat(user("Hi"))
+    assert base.encode("12") == [16, 17]
+    edit(tmp_path, chat_template="User: {{ messages[0]['content'] }}")  # a template of its own is used
+    assert reload(tmp_path).encode_chat(user("12"))[-2:] == [16, 17]
+
+
+def test_a_family_template_needs_no_tokenizer_config(published_folder: Path, tmp_path: Path, family: str) -> None:
+    if family != "llada":
+        pytest.skip("Dream's added tokens are in that file")
+    shutil.copytree(published_folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "tokenizer_config.json").unlink()
+    before, after = TURN[family]
+    assert reload(tmp_path).encode_chat(user("12")) == [*before, 16, 17, *after]  # the beginning included
 
 
 def test_an_answer_is_cut_at_the_first_stop_id_never_at_its_spelling(tokenizer: Tokenizer, family: str) -> None:

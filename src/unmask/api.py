@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from unmask import decoders
@@ -55,7 +56,7 @@ class Generation:
 
 def generate(
     model: Model,
-    prompt: Prompt | Sequence[str],
+    prompt: Prompt | Sequence[Prompt],
     decoder: str | Decoder = "rpd",
     *,
     canvas_length: int | None = None,
@@ -69,17 +70,22 @@ def generate(
 ) -> Generation | list[Generation]:
     """Decode one prompt, or a list of them as one batch; every row gets exactly what it gets alone.
 
-    `decoder` is a name (with `options`, as in `beta=4`) or a decoder object. `canvas` fills in the middle:
-    text is kept, numbers are that many masks: `["def f(x):\\n", 12, "return y"]`. `raw` skips the chat
-    template. `early_stop` ends a row once its answer is final, with masks left behind the end token.
+    A prompt is a text, or a list of chat messages. `decoder` is a name (with `options`, as in `beta=4`) or a
+    decoder object. `canvas` fills in the middle: text is kept, numbers are that many masks, as in
+    `["def f(x):\\n", 12, "return y"]`. `raw` skips the chat template, and in a raw prompt a special token may be
+    spelled out (a chat message is always plain text). `early_stop` ends a row once its answer is final, with
+    masks left behind the end token.
     """
     import torch
 
     from unmask.loop import Loop
-    from unmask.models import parse_dtype
+    from unmask.models import Model, parse_dtype
 
-    many = isinstance(prompt, list | tuple) and all(isinstance(item, str) for item in prompt)
+    if not isinstance(model, Model):
+        raise UserError(f"generate takes a loaded model, not {model!r}: model = unmask.load('tiny')")
+    many = isinstance(prompt, list | tuple) and not any(isinstance(item, Mapping) for item in prompt)
     prompts: list[Any] = list(prompt) if many else [prompt]
+    precision = parse_dtype(score_dtype) or torch.float32
     if not prompts:
         return []
     rows = [
@@ -88,7 +94,8 @@ def generate(
     ]
     for index, row in enumerate(rows):
         row.tag = index if many else None
-    Loop(model, score_dtype=parse_dtype(score_dtype) or torch.float32, early_stop=early_stop, watch=watch).run(rows)
+        row.trace.header["score_dtype"] = dtype_name(precision)
+    Loop(model, score_dtype=precision, early_stop=early_stop, watch=watch).run(rows)
     results = [finish(model, row) for row in rows]
     return results if many else results[0]
 
@@ -109,14 +116,13 @@ def make_row(
 
     from unmask.loop import Row, plain
 
-    label = decoder if isinstance(decoder, str) else getattr(decoder, "name", "")
     if isinstance(decoder, str):
         decoder = decoders.get(decoder, spec=model.spec, **(options or {}))
     elif not isinstance(decoder, Decoder):
         raise UserError(f"decoder takes a name or a decoder object, not {decoder!r}")
     elif options:
         raise UserError(f"options {', '.join(options)} belong to a decoder name; set them on the decoder object")
-    if not isinstance(seed, int) or abs(seed) >= 1 << 63:
+    if not is_whole(seed) or abs(seed) >= 1 << 63:
         raise UserError(f"seed must be a whole number of at most 63 bits, not {seed!r}")
     prompt_ids = encode_prompt(model, prompt, raw)
     length, fixed = lay_out(model, canvas, canvas_length)
@@ -132,7 +138,7 @@ def make_row(
         "model": model.name,
         "family": model.spec.family.name,
         "decoder": resolved.name,
-        "label": label,  # as it was asked for: "default", "rpd-paper"
+        "label": decoder.label or decoder.name,  # as it was asked for: "default", "rpd-paper"
         "params": plain(resolved.params()),
         "prompt": prompt if isinstance(prompt, str) else [dict(message) for message in prompt],
         "prompt_ids": prompt_ids,
@@ -140,12 +146,24 @@ def make_row(
         "fixed": {str(position): token for position, token in fixed.items()},
         "mask_id": model.spec.mask_id,
         "stop_ids": sorted(model.stop_ids),
-        "seed": seed,
+        "seed": int(seed),
         "raw": raw,
-        "dtype": str(model.net.dtype).removeprefix("torch."),
+        "dtype": dtype_name(model.net.dtype),
+        "score_dtype": "float32",
     }
-    rng = torch.Generator(device=model.net.device).manual_seed(seed)
+    if model.revision:
+        header["revision"] = model.revision
+    rng = torch.Generator(device=model.net.device).manual_seed(int(seed))
     return Row(Canvas(prompt_ids, length, model.spec.mask_id, fixed), resolved, Trace(header), rng)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number, numpy's included."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def encode_prompt(model: Model, prompt: Prompt, raw: bool) -> list[int]:
@@ -175,17 +193,17 @@ def lay_out(
     model: Model, canvas: Sequence[str | int] | None, canvas_length: int | None
 ) -> tuple[int, dict[int, int]]:
     """Canvas length and fixed tokens, from parts of text and counts of masks (or all masks)."""
-    if canvas_length is not None and (not isinstance(canvas_length, int) or canvas_length < 1):
+    if canvas_length is not None and (not is_whole(canvas_length) or canvas_length < 1):
         raise UserError(f"the canvas length must be a whole number of at least 1, not {canvas_length!r}")
     if canvas is None:
-        return (model.spec.canvas_length if canvas_length is None else canvas_length), {}
+        return (model.spec.canvas_length if canvas_length is None else int(canvas_length)), {}
     if isinstance(canvas, str):
         raise UserError("canvas takes a list of texts and numbers of masks, not one text")
     fixed: dict[int, int] = {}
     at = 0
     for part in canvas:
-        if isinstance(part, int) and not isinstance(part, bool) and part >= 1:
-            at += part
+        if is_whole(part) and part >= 1:  # type: ignore[operator]
+            at += int(part)
         elif isinstance(part, str):
             for token in model.tokenizer.encode(part):
                 if token == model.spec.mask_id:
@@ -199,7 +217,7 @@ def lay_out(
     if canvas_length is not None:
         if canvas_length < at:
             raise UserError(f"the canvas parts take {at} positions, more than canvas_length {canvas_length}")
-        at = canvas_length
+        at = int(canvas_length)
     return at, fixed
 
 

@@ -7,8 +7,9 @@ alive; rows may join or leave between steps, and nothing a row sees depends on i
 from __future__ import annotations
 
 import math
+import numbers
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any
@@ -22,6 +23,7 @@ from unmask.decoders.base import Attention, Commit, Decoder, Explore, Lens, Step
 from unmask.errors import UserError
 from unmask.forward import Forward
 from unmask.models import Model
+from unmask.statistics import Choosable
 from unmask.trace import Step, Trace
 
 
@@ -218,6 +220,9 @@ class Loop:
             return None
         view = row.view
         assert view is not None
+        if fault := misfit(commit, view, self.model.choosable):
+            row.error = DecodeError(f"decoder {row.decoder.name}: {fault}")
+            return None
         step = Step.record(view, commit, row.nfe)
         step.projected, step.branches = readings.projected, readings.branches
         row.branches += readings.branches
@@ -245,6 +250,17 @@ def advance(row, selection, answer, waiting, commits) -> None:
         commits[id(row)] = finished.value
 
 
+def misfit(commit: Any, view: StepView, choosable: Choosable) -> str | None:
+    """What is wrong with a selection. Decoders may be anybody's; a canvas must never hold what is no token."""
+    if not isinstance(commit, Commit):
+        return f"select must return a Commit, not {type(commit).__name__}"
+    if getattr(commit.take, "dtype", None) != np.bool_ or commit.take.shape != view.positions.shape:
+        return "Commit.take must be an array with one bool per position of the view"
+    token = (view.token if commit.token is None else np.asarray(commit.token))[commit.take]
+    odd = token[(token < 0) | (token >= choosable.limit) | (token == choosable.mask_id)]
+    return f"{int(odd[0])} is no token that may be committed" if odd.size else None
+
+
 def by_forward(group):
     """Entries grouped by the forward their row's view came from (rows may be on different ones)."""
     groups: dict[int, tuple[Forward, list]] = {}
@@ -255,9 +271,15 @@ def by_forward(group):
 
 
 def plain(value: Any) -> Any:
-    """Parameters as JSON can hold them (an infinite budget becomes "inf")."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
+    """Parameters as JSON can hold them (an infinite budget becomes "inf", numpy's numbers Python's)."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value)  # a third party's own type

@@ -200,6 +200,7 @@ def compare(trace: Trace, model: Model, decoder: Decoder, name: str | None = Non
 
     from unmask.canvas import Canvas
     from unmask.loop import Loop, Row, plain
+    from unmask.models import parse_dtype
 
     header = trace.header
     check_model(trace, model)
@@ -208,7 +209,7 @@ def compare(trace: Trace, model: Model, decoder: Decoder, name: str | None = Non
     canvas = Canvas(header["prompt_ids"], trace.canvas_length, model.spec.mask_id, fixed)
     rng = torch.Generator(device=model.net.device).manual_seed(int(header.get("seed", 0)))
     row = Row(canvas, other, Trace({**header, "decoder": other.name, "params": plain(other.params())}), rng)
-    loop = Loop(model)
+    loop = Loop(model, score_dtype=parse_dtype(header.get("score_dtype")) or torch.float32)
     differences: tuple[Difference, ...] = ()
     agreed = 0
     for recorded in trace.steps:
@@ -219,7 +220,7 @@ def compare(trace: Trace, model: Model, decoder: Decoder, name: str | None = Non
         if differences:
             break
         agreed += 1
-    ours, theirs = header["decoder"], name or other.name
+    ours, theirs = header.get("label") or header["decoder"], name or decoder.label or other.name
     if ours == theirs:
         ours, theirs = f"{ours} (recorded)", f"{theirs} (asked)"
     return Comparison(

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from unmask.wording import duration, plural
+from unmask.wording import decoder_title, duration, plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -228,7 +228,7 @@ class Watcher:
         assert self.picture is not None
         header, width = row.trace.header, self.console.width
         counters = f"{self.picture.filled}/{self.picture.length} filled · {plural(row.nfe, 'forward')}"
-        title = Text(f"{header['decoder']} on {header['model']} · ", overflow="ellipsis", no_wrap=True)
+        title = Text(f"{decoder_title(header)} on {header['model']} · ", overflow="ellipsis", no_wrap=True)
         title.append(f"{counters} · {duration(row.seconds)}", "bold")
         if not self.whole:
             done = round(20 * self.picture.filled / self.picture.length)

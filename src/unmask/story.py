@@ -14,7 +14,7 @@ from rich.text import Text
 from unmask.replay import COLUMNS, OUT_OF_SCOPE, Comparison, Seat, seats
 from unmask.show import END, OTHER, STYLES, Picture, plain_table, quoted, visible
 from unmask.trace import Step, Trace
-from unmask.wording import duration, number, plural
+from unmask.wording import decoder_title, duration, number, plural
 
 DETAILED_STEPS = 40  # a story of more steps is told in one line per step, unless a range is asked for
 CANVAS_LINES = 6  # of the running text, per step
@@ -43,7 +43,7 @@ def tell(trace: Trace, screen: Console, steps: tuple[int, int] | None = None) ->
 
 def header(trace: Trace) -> Text:
     data = trace.header
-    text = Text.assemble((f"{data['decoder']}", "bold"), f" on {data.get('model', '?')}")
+    text = Text.assemble((decoder_title(data), "bold"), f" on {data.get('model', '?')}")
     text.append(f" · canvas {trace.canvas_length} · seed {data.get('seed', 0)}\n")
     params = ", ".join(f"{name} {value}" for name, value in data.get("params", {}).items() if value is not None)
     if params:

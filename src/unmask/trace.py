@@ -143,8 +143,11 @@ class Trace:
         """Written beside the target and moved into place: never half a trace."""
         path = Path(path)
         partial = path.with_name(path.name + ".partial")
-        partial.write_text("\n".join(self.lines()) + "\n", encoding="utf-8")
-        partial.replace(path)
+        try:
+            partial.write_text("\n".join(self.lines()) + "\n", encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:

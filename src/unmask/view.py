@@ -17,7 +17,7 @@ import numpy as np
 
 from unmask.replay import reason
 from unmask.show import END, quoted, visible
-from unmask.wording import duration, number, plural
+from unmask.wording import decoder_title, duration, number, plural
 
 if TYPE_CHECKING:
     from unmask.api import Generation
@@ -102,7 +102,7 @@ def generation_html(out: Generation) -> str:
     trace = out.trace
     work = f"{plural(out.nfe, 'forward')} · {plural(len(out.tokens), 'token')}"
     facts = f"{work} · {duration(out.seconds)} · {number(out.tokens_per_second)} tokens/s"
-    title = f"{escape(str(trace.header['decoder']))} on {escape(str(trace.header.get('model', '')))}"
+    title = f"{escape(decoder_title(trace.header))} on {escape(str(trace.header.get('model', '')))}"
     return (
         f'<div class="um um-note"><style>{stylesheet()}</style>'
         f'<p class="um-title"><b>{title}</b> · {facts}</p>'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def number(value: float) -> str:
@@ -17,6 +18,12 @@ def duration(seconds: float) -> str:
     if seconds < 0.0995:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.2f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def decoder_title(header: Mapping[str, Any]) -> str:
+    """A trace's decoder as it was asked for: `rpd`, `rpd-paper (rpd)`, `default (llada-default)`."""
+    name, label = str(header["decoder"]), header.get("label")
+    return f"{label} ({name})" if label and label != name else name
 
 
 def plural(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from unmask.cli import options as opt
-from unmask.wording import duration
+from unmask.wording import decoder_title, duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +75,7 @@ def comparison(task: Task, example: Example, results: dict[str, Generation]) -> 
     for name in DECODERS:
         result = results[name]
         score = task.score(example, result.text)
-        shown = f"{name} ({result.trace.header['decoder']})" if name == "default" else name
+        shown = decoder_title(result.trace.header)
         verdict = "yes" if score.correct else f"no ({example.answer})"
         speed = f"{slowest / result.seconds:.1f}x" if result.seconds else "-"
         table.add_row(shown, score.extracted or "none", verdict, str(result.nfe), duration(result.seconds), speed)

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from unmask.cli import options as opt
 from unmask.errors import UserError
-from unmask.wording import duration, plural
+from unmask.wording import decoder_title, duration, plural
 
 if TYPE_CHECKING:
     from unmask.api import Generation
@@ -126,7 +126,7 @@ def summary(result: Generation) -> str:
     header = result.trace.header
     full = "" if result.finish_reason == "stop" else " · canvas full"
     return (
-        f"{header['decoder']} on {header['model']} · {plural(result.nfe, 'forward')} · "
+        f"{decoder_title(header)} on {header['model']} · {plural(result.nfe, 'forward')} · "
         f"{plural(len(result.tokens), 'token')} · {duration(result.seconds)} · "
         f"{result.tokens_per_second:.1f} tokens/s{full}"
     )
@@ -142,6 +142,7 @@ def document(result: Generation) -> dict[str, Any]:
         "tokens_per_second": result.tokens_per_second,
         "finish_reason": result.finish_reason,
         "decoder": header["decoder"],
+        "label": header["label"],
         "params": header["params"],
         "model": header["model"],
         "seed": header["seed"],

@@ -174,19 +174,10 @@ def load_model(name: str, device: str | None, dtype: str | None, revision: str |
 
 
 def check_device(device: str | None) -> str | None:
-    if device is None:
-        return None
-    import torch
+    from unmask.models import parse_device
 
-    try:
-        kind, index = torch.device(device).type, torch.device(device).index
-    except RuntimeError:
-        raise UserError(f"unknown device {device!r}: use cpu, cuda or cuda:N") from None
-    count = {"cpu": 1, "cuda": torch.cuda.device_count()}.get(kind, 0)
-    if kind == "mps":
-        count = int(torch.backends.mps.is_available())
-    if (index or 0) >= count:
-        raise UserError(f"device {device!r} is not available here" + ("" if count else ": use --device cpu"))
+    if device is not None:
+        parse_device(device)
     return device
 
 

@@ -72,10 +72,13 @@ def compare(
     trace: Trace, decoder: str, option: list[str] | None, model: str | None, place: tuple[Any, Any, Any]
 ) -> Comparison:
     early = opt.early_decoder(decoder, option)
-    name = model or trace.header.get("model")
-    if not name:
+    device, dtype, revision = place
+    if model is None:  # the recorded one, as it was loaded
+        model, dtype = trace.header.get("model"), dtype or trace.header.get("dtype")
+        revision = revision or trace.header.get("revision")
+    if not model:
         raise UserError("the trace does not say which model made it: give one with --model")
-    loaded = opt.load_model(name, *place)
+    loaded = opt.load_model(model, device, dtype, revision)
     from unmask.replay import compare
 
     return compare(trace, loaded, opt.late_decoder(early, decoder, option, loaded), decoder)

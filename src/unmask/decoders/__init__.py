@@ -59,8 +59,10 @@ def get(name: str, *, spec: ModelSpec | None = None, **options: Any) -> Decoder:
     """A decoder by name: `get("rpd", beta=4.0)`. `default` is the model's own and needs its `spec`."""
     from unmask.decoders.base import build
 
-    cls, preset, name = find(name, spec)
-    return build(cls, options, preset)
+    cls, preset, _ = find(name, spec)
+    decoder = build(cls, options, preset)
+    object.__setattr__(decoder, "label", name)  # no option: two decoders of equal options are equal
+    return decoder
 
 
 def find(name: str, spec: ModelSpec | None = None) -> tuple[type[Decoder], Mapping[str, Any], str]:

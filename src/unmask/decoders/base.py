@@ -134,6 +134,7 @@ class Decoder:
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    label: ClassVar[str] = ""  # the name `get` was asked for, where that is a preset's or "default"
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
@@ -181,6 +182,10 @@ class Decoder:
     def require(self, condition: bool, message: str) -> None:
         if not condition:
             raise self.fail(message)
+
+    def require_choice(self, option: str, known: Sequence[str]) -> None:
+        value = getattr(self, option)
+        self.require(value in known, f"{option} must be one of {', '.join(known)}, not {value!r}")
 
     def require_block(self, block_length: int, length: int) -> None:
         self.require(
@@ -250,7 +255,7 @@ def build(cls: type[Decoder], options: Mapping[str, Any], preset: Mapping[str, A
     for option in options:
         if option not in names:
             raise (
-                unknown(f"option for {cls.name}", option, names)
+                unknown(f"option of {cls.name}", option, names)
                 if names
                 else UserError(f"{cls.name} takes no options, but {option!r} was given")
             )

@@ -49,9 +49,9 @@ class DAPD(BlockDecoder):
 
     def check(self) -> None:
         super().check()
-        self.require(self.variant in ("direct", "staged"), "variant must be direct or staged")
-        tasks = THRESHOLDS["llada"]
-        self.require(self.task is None or self.task in tasks, f"task must be one of {', '.join(tasks)}")
+        self.require_choice("variant", ("direct", "staged"))
+        if self.task is not None:
+            self.require_choice("task", tuple(THRESHOLDS["llada"]))
         for value in (self.tau_min, self.tau_max):
             self.require(value is None or value >= 0, "tau_min and tau_max must be 0 or more")
         self.require(in_unit(self.direct), "direct must lie in [0, 1]")

@@ -24,7 +24,7 @@ class EBSampler(BlockDecoder):
     def check(self) -> None:
         super().check()
         self.require(not math.isnan(self.gamma) and self.gamma >= 0, "gamma must be 0 or more")
-        self.require(self.proxy in PROXIES, f"proxy must be one of {', '.join(PROXIES)}")
+        self.require_choice("proxy", PROXIES)
 
     @property
     def wants_logits(self) -> bool:

@@ -43,7 +43,7 @@ class Candidacy(Decoder):
         if self.theta_h is not None and self.theta_c is not None:
             low, high = self.theta_c, self.theta_h
             self.require(low <= high, f"theta_c {low} exceeds theta_h {high}: lower theta_c")
-        self.require(self.settings in ("model", "paper"), "settings must be model or paper")
+        self.require_choice("settings", ("model", "paper"))
         self.require(self.k_max >= 1, "k_max must be at least 1")
         self.require(self.w is None or (finite(self.w) and self.w >= 0), "w must be 0 or more")
         self.require(self.theta_s is None or not math.isnan(self.theta_s), "theta_s must be a number")
@@ -54,10 +54,9 @@ class Candidacy(Decoder):
         settings = spec.rpd_settings(paper=self.settings == "paper")
         unset = [f.name for f in fields(self) if getattr(self, f.name) is None]
         filled = {name: settings[name] for name in unset if name in settings}
-        if "theta_c" in filled and self.theta_h is not None:  # the user moved theta_h only
-            filled["theta_c"] = min(filled["theta_c"], self.theta_h)
-        if "theta_h" in filled and self.theta_c is not None:
-            filled["theta_h"] = max(filled["theta_h"], self.theta_c)
+        low, high = (filled.get(name, getattr(self, name)) for name in ("theta_c", "theta_h"))
+        own = " and ".join(name for name in ("theta_c", "theta_h") if name in filled)
+        self.require(low <= high, f"theta_c {low} exceeds theta_h {high}: set {own} too, it is the model's own")
         done = replace(self, **filled)
         first = done.first_layer or 1
         self.require(first <= spec.layers, f"first_layer {first} is past the model's {spec.layers} layers")
@@ -108,7 +107,7 @@ class RPD(Candidacy):
             self.beta is None or (self.beta >= 0 and not math.isnan(self.beta)),
             f"beta must be 0 or more, not {self.beta}",
         )
-        self.require(self.fallback in FALLBACKS, f"fallback must be one of {', '.join(FALLBACKS)}")
+        self.require_choice("fallback", FALLBACKS)
         self.require(self.window >= 1, "window must be at least 1")
 
     def select(self, view: StepView) -> Generator[Lens, Any, Commit]:

@@ -59,8 +59,7 @@ class LladaDefault(BlockDecoder):
         self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
         self.require(finite(self.temperature) and self.temperature >= 0, "temperature must be 0 or more")
         self.require(finite(self.cfg_scale) and self.cfg_scale >= 0, "cfg_scale must be 0 or more")
-        known = ("low_confidence", "random")
-        self.require(self.remasking in known, f"remasking must be one of {', '.join(known)}")
+        self.require_choice("remasking", ("low_confidence", "random"))
 
     def resolve(self, spec, length: int) -> Decoder:
         super().resolve(spec, length)
@@ -136,8 +135,7 @@ class DreamDefault(Decoder):
         self.require(self.top_p is None or 0 < self.top_p <= 1, "top_p must lie in (0, 1]")
         self.require(self.top_k is None or self.top_k >= 1, "top_k must be at least 1")
         self.require(finite(self.alg_temp) and self.alg_temp >= 0, "alg_temp must be 0 or more")
-        known = ("entropy", "maskgit_plus", "topk_margin", "origin")
-        self.require(self.alg in known, f"alg must be one of {', '.join(known)}")
+        self.require_choice("alg", ("entropy", "maskgit_plus", "topk_margin", "origin"))
 
     def resolve(self, spec, length: int) -> Decoder:
         return replace(self, steps=length if self.steps is None else self.steps)

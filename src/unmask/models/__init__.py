@@ -49,6 +49,12 @@ class Model:
     name: str
     net: Any  # Backbone, or an adapter with the same five methods
     tokenizer: Tokenizer
+    revision: str | None = None  # the commit, where it came from the hub
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        where = f"{str(self.net.dtype).removeprefix('torch.')} on {self.net.device}"
+        return f"Model({self.name!r}: {spec.family.name}, {spec.layers} layers of width {spec.width}, {where})"
 
     @property
     def spec(self) -> ModelSpec:
@@ -79,14 +85,19 @@ def load(
     from unmask.models.hub import fetch
     from unmask.models.tokenizer import load_tokenizer
 
-    folder = locate(name) or fetch(str(name), revision)
+    local = locate(name)
+    if local and revision is not None:
+        raise UserError(f"a revision belongs to a model on the hub, and {name} is a folder on this machine")
+    folder = local or fetch(str(name), revision)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    net = load_backbone(folder, device=device, dtype=parse_dtype(dtype))
-    return Model(str(name), net, load_tokenizer(Path(folder), net.spec))
+    net = load_backbone(folder, device=device, dtype=dtype)
+    return Model(str(name), net, load_tokenizer(folder, net.spec), None if local else folder.name)
 
 
 def locate(name: str | Path) -> Path | None:
     """A local folder, or None for a hub name; anything else is an error that names near matches."""
+    if not isinstance(name, str | Path):
+        raise UserError(f"a model is tiny, a checkpoint folder or a hub name, not {name!r}")
     if str(name) == "tiny":
         return TINY
     if Path(name).expanduser().is_dir():
@@ -108,6 +119,20 @@ def parse_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype not in known:
         raise unknown("dtype", str(dtype), known)
     return known[dtype]
+
+
+def parse_device(device: torch.device | str) -> torch.device:
+    """cpu, cuda or cuda:N, and there."""
+    import torch
+
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise UserError(f"unknown device {str(device)!r}: use cpu, cuda or cuda:N") from None
+    count = {"cpu": 1, "cuda": torch.cuda.device_count()}.get(found.type, 0)
+    if (found.index or 0) >= count:
+        raise UserError(f"device {str(device)!r} is not available here" + ("" if count else ": use cpu"))
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unmask.errors import UserError
+from unmask.models import parse_device, parse_dtype
 from unmask.models.backbone import Backbone
 from unmask.models.spec import ModelSpec, Slot, read_json, read_spec
 
@@ -23,16 +24,15 @@ STORED_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.floa
 
 
 def load_backbone(
-    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | str | None = None
 ) -> Backbone:
     """config.json + safetensors in `folder` -> Backbone. `dtype=None` keeps the stored one (float32 on CPU)."""
-    folder = Path(folder)
+    folder, device, dtype = Path(folder).expanduser(), parse_device(device), parse_dtype(dtype)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a checkpoint folder, a hub name, or 'tiny'")
     spec = read_spec(folder)
     files = weight_files(folder)
     stored = check_headers(spec, files)
-    device = torch.device(device)
     if dtype is None:
         # Half precision on a CPU is slow and coarser than what any number in the docs was measured with.
         dtype = torch.float32 if device.type == "cpu" else stored
@@ -117,14 +117,19 @@ def check_headers(spec: ModelSpec, files: dict[Path, set[str] | None]) -> torch.
 
 
 def stream(files: dict[Path, set[str] | None]) -> Iterator[tuple[str, Path, Tensor]]:
+    """One tensor at a time, each from a mapping of its own: pages of a file that stays mapped would count, and pile
+    up, as memory of this process until the whole file had been held beside the model."""
     for path in files:
         with open_shard(path) as shard:
-            for key in shard.keys():  # noqa: SIM118 (a safetensors handle is not a dict)
+            keys = list(shard.keys())
+        for key in keys:
+            with open_shard(path) as shard:
                 yield key, path, shard.get_tensor(key)
 
 
 def place(parameters: dict[str, torch.nn.Parameter], slot: Slot, tensor: Tensor, key: str, path: Path) -> None:
-    if not torch.isfinite(tensor).all():
+    low, high = tensor.aminmax()  # both are NaN if anything is; unlike isfinite, no copy of the tensor
+    if not (low.isfinite() and high.isfinite()):
         raise UserError(f"{key} in {path} holds non-finite numbers: the file is damaged")
     parameters[slot.parameter][slot.start : slot.start + slot.shape[0]].copy_(tensor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from unmask.errors import UserError
@@ -15,7 +16,7 @@ FILES = [
 def fetch(repo: str, revision: str | None = None) -> Path:
     """The local snapshot of `repo`. A revision that is cached in full is used without asking the network."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     from unmask.models import KNOWN
 
@@ -29,16 +30,37 @@ def fetch(repo: str, revision: str | None = None) -> Path:
         raise UserError(f"{repo!r} is not a model name: {error}") from None
     except LocalEntryNotFoundError:
         pass  # not cached: try the network
-    at = f" at revision {revision}" if revision else ""
     try:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES))
-    except HfHubHTTPError as error:
-        raise UserError(f"{repo}{at} could not be downloaded: {_first_line(error)}") from None
     except Exception as error:  # no route, a proxy, a certificate: each HTTP library has its own family of errors
-        raise UserError(
-            f"{repo}{at} is not cached and the hub cannot be reached: connect once, or give a local folder "
-            f"({_first_line(error)})"
-        ) from None
+        raise UserError(_told(error, repo, revision)) from None
+
+
+def _told(error: Exception, repo: str, revision: str | None) -> str:
+    """Why a download failed, and what to do about it."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    from unmask.models import KNOWN
+
+    known = [each.repo for each in KNOWN]
+    near = [] if repo in known else get_close_matches(repo, known, n=1, cutoff=0.8)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    if isinstance(error, GatedRepoError):
+        return f"{repo} is gated: accept its terms on its page at the hub, then log in with hf auth login"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"{repo} is not on the hub, or private{meant or ': check the name, or log in with hf auth login'}"
+    if isinstance(error, RevisionNotFoundError):
+        return f"{repo} has no revision {revision!r}: give a commit, branch or tag that it has"
+    at = f" at revision {revision}" if revision else ""
+    if isinstance(error, HfHubHTTPError):
+        return f"{repo}{at} could not be downloaded: {_first_line(error)}"
+    advice = meant or f": connect once, or give a local folder ({_first_line(error)})"
+    return f"{repo}{at} is not cached and the hub cannot be reached{advice}"
 
 
 def complete(snapshot: Path) -> bool:

@@ -41,6 +41,7 @@ class Family:
     rope_full_precision: bool
     stop_tokens: tuple[str, ...]  # looked up in the tokenizer; an answer ends at the first of them
     chat_template: str  # used only where a checkpoint ships none
+    chat_tokens: tuple[str, ...]  # what a template may mark turns with; a base model's tokenizer may lack them
     context_cap: int | None  # what the authors state, where config.json promises more
     default_decoder: str
     rpd: Mapping[str, float]  # theta_s and w: the paper's two model-specific hyper-parameters
@@ -81,10 +82,11 @@ LLADA = Family(
     rope_full_precision=True,
     stop_tokens=("<|endoftext|>", "<|eot_id|>"),
     chat_template=(
-        "{% for m in messages %}{{ bos_token if loop.first else '' }}<|start_header_id|>{{ m['role'] }}"
+        "{% for m in messages %}{{ '<|startoftext|>' if loop.first else '' }}<|start_header_id|>{{ m['role'] }}"
         "<|end_header_id|>\n\n{{ m['content'] | trim }}<|eot_id|>{% endfor %}"
         "<|start_header_id|>assistant<|end_header_id|>{{ '\n\n' }}"  # quoted: a template loses its last line end
     ),
+    chat_tokens=("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
     context_cap=None,
     default_decoder="llada-default",
     rpd=MappingProxyType({"theta_s": 3.5, "w": 15.0}),
@@ -126,6 +128,7 @@ DREAM = Family(
         "{% endif %}{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     ),
+    chat_tokens=("<|im_start|>", "<|im_end|>"),
     context_cap=2048,
     default_decoder="dream-default",
     rpd=MappingProxyType({"theta_s": 2.5, "w": 20.0}),
@@ -228,6 +231,8 @@ def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own:
             value = dims["heads"]  # absent or null means one KV head per query head
         if value is None and name == "pad_id":
             value = dims["eos_id"]
+        if value is None and name == "rows":
+            value = config.get("vocab_size")  # as the published code does where embedding_size is null
         whole = name not in ("norm_eps", "rope_theta")
         if (
             not isinstance(value, int | float)

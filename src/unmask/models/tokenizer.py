@@ -40,6 +40,7 @@ class Tokenizer:
     chat_template: str
     special: Mapping[str, str] = field(default_factory=dict)  # bos_token, eos_token, ... for the template
     unk_id: int | None = None
+    chat_tokens: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -51,10 +52,8 @@ class Tokenizer:
         return max(self.fast.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:
-        try:
-            return self.fast.encode(text, add_special_tokens=False).ids
-        except TypeError:  # what the library says of half a surrogate pair
-            raise UserError("the text is not valid Unicode: it cannot be encoded") from None
+        """Text to ids, nothing added. A special token that is spelled out becomes that token."""
+        return _encode(self.fast, text)
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.fast.decode(list(ids), skip_special_tokens=True)
@@ -81,7 +80,47 @@ class Tokenizer:
             raise UserError(f"the chat template could not be rendered: {error}") from None
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of a conversation. Turns are marked by the template alone: what a message says is text, even
+        where it spells a special token, so that nobody's content can end a turn or open another."""
+        lacking = [t for t in self.chat_tokens if t in self.chat_template and self.fast.token_to_id(t) is None]
+        if lacking:
+            raise UserError(
+                f"the tokenizer lacks {lacking[0]}, which marks turns: this is a base model without a chat format; "
+                "give the prompt as it is (raw=True, --raw)"
+            )
+        said = "".join(text for message in messages for text in message.values() if isinstance(text, str))
+        if any(token in said for token in self.special_ids):
+            return self.encode_guarded(messages, said)
         return self.encode(self.render(messages))
+
+    def encode_guarded(self, messages: Sequence[Message], said: str) -> list[int]:
+        """As `encode_chat`, where messages spell special tokens: each spelling is broken by a character that occurs
+        nowhere, so that the special tokens of the rendered text are the template's."""
+        guard = next(chr(c) for c in range(0xE000, 0xF900) if chr(c) not in said)
+        spelled = re.compile("|".join(map(re.escape, sorted(self.special_ids, key=len, reverse=True))))
+
+        def broken(text: Any) -> Any:
+            return spelled.sub(lambda m: m[0][0] + guard + m[0][1:], text) if isinstance(text, str) else text
+
+        rendered = self.render([{key: broken(text) for key, text in message.items()} for message in messages])
+        ids: list[int] = []
+        for part in re.split(f"({spelled.pattern})", rendered):
+            if part in self.special_ids:
+                ids.append(self.special_ids[part])
+            else:
+                ids += _encode(self.without_special, part.replace(guard, ""))
+        return ids
+
+    @cached_property
+    def special_ids(self) -> dict[str, int]:
+        return {t.content: i for i, t in self.fast.get_added_tokens_decoder().items() if t.special}
+
+    @cached_property
+    def without_special(self) -> FastTokenizer:
+        """The same tokenizer, to which a special token is text like any other. A copy: the switch is its state."""
+        twin = FastTokenizer.from_str(self.fast.to_str())
+        twin.encode_special_tokens = True
+        return twin
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of `text` that this vocabulary lacks: they become the unknown token, or are spelled out in
@@ -94,6 +133,13 @@ class Tokenizer:
     def knows(self, piece: str) -> bool:
         ids = self.encode(piece)
         return len(ids) == 1 and ids[0] != self.unk_id
+
+
+def _encode(fast: FastTokenizer, text: str) -> list[int]:
+    try:
+        return fast.encode(text, add_special_tokens=False).ids
+    except TypeError:  # what the library says of half a surrogate pair
+        raise UserError("the text is not valid Unicode: it cannot be encoded") from None
 
 
 def _raise(message: str) -> None:
@@ -129,6 +175,7 @@ def tokenizer_from(fast: FastTokenizer, config: Mapping[str, Any], spec: ModelSp
         chat_template=config.get("chat_template") or spec.family.chat_template,
         special={k: _content(v) for k, v in config.items() if k.endswith("_token") and _content(v)},
         unk_id=_unk_id(fast),
+        chat_tokens=spec.family.chat_tokens,
     )
 
 
