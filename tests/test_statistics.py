@@ -57,6 +57,59 @@ def test_statistics_of_rows(kind: str) -> None:
     assert bool((found.entropy >= 0).all()) and bool((found.confidence <= 1).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "extreme"])
+def test_statistics_of_half_precision_logits(kind: str, dtype: torch.dtype) -> None:
+    """The logits are rounded, the arithmetic is not: against float64 on the rounded values."""
+    z = torch.from_numpy(rows(kind)).to(dtype)
+    found = statistics(z, CHOOSABLE)
+    tokens, confidences, entropies = reference.statistics_rows(z.double().numpy(), FORBIDDEN)
+    assert found.token.tolist() == tokens
+    np.testing.assert_allclose(found.confidence.numpy(), confidences, atol=2e-6)
+    np.testing.assert_allclose(found.entropy.numpy(), entropies, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_large_vocabulary_alone_and_among_others(dtype: torch.dtype) -> None:
+    """Bit for bit, on two threads as well: a long row alone is where a library would split the sum."""
+    vocabulary, threads = 70_000, torch.get_num_threads()
+    z = (torch.randn(5, vocabulary, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
+    choosable, token = Choosable(69_000, 69_990), torch.arange(5)
+    try:
+        torch.set_num_threads(2)
+        whole, along = statistics(z, choosable), trajectory(z, token)
+        for i in range(5):
+            alone = statistics(z[i : i + 1], choosable)
+            assert all(torch.equal(a[i : i + 1], b) for a, b in zip(whole, alone, strict=True))
+            read = trajectory(z[i : i + 1], token[i : i + 1])
+            assert all(torch.equal(a[i : i + 1], b) for a, b in zip(along, read, strict=True))
+    finally:
+        torch.set_num_threads(threads)
+    p = z.double().softmax(-1)
+    np.testing.assert_allclose(whole.entropy.numpy(), -(p * p.log()).sum(-1).numpy(), rtol=1e-5)
+
+
+def test_a_choosable_token_far_below_the_mask_is_found_exactly() -> None:
+    """Next to a maximum of 1e6 the difference of 1.0 and 1.0000001 is lost; the choice must not be."""
+    z = torch.zeros(2, V)
+    z[:, MASK], z[:, 7], z[0, 20] = 1e6, 1.0, 1.0 + 2e-7
+    assert statistics(z, CHOOSABLE).token.tolist() == [20, 7]
+
+
+def test_rows_that_are_not_finite_are_seen() -> None:
+    z = torch.zeros(4, V)
+    z[1, 3], z[2, 3], z[3] = torch.nan, torch.inf, -torch.inf
+    found = statistics(z, CHOOSABLE)
+    assert (torch.isfinite(found.confidence) & torch.isfinite(found.entropy)).tolist() == [True, False, False, False]
+
+
+def test_the_logits_are_never_copied_as_a_whole() -> None:
+    z = torch.zeros(600, 4096)
+    pointers = {d.data_ptr() for _, d, _ in ours.centred(z, torch.float32)}
+    largest = max(d.numel() for _, d, _ in ours.centred(z, torch.float32))
+    assert len(pointers) == 1 and largest == ours.CHUNK_ELEMENTS["cpu"] < z.numel() / 4
+
+
 @given(st.lists(st.integers(-4, 4), min_size=V, max_size=V))
 def test_ties_go_to_the_lowest_choosable_id(z: list[int]) -> None:
     row = torch.tensor([z], dtype=torch.float32)
@@ -77,7 +130,7 @@ def test_chunking_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -
     z = torch.from_numpy(rows("random", 50)).float()
     token = torch.arange(50) % V
     whole, along = statistics(z, CHOOSABLE), trajectory(z, token)
-    monkeypatch.setattr(ours, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setitem(ours.CHUNK_ELEMENTS, "cpu", chunk)
     assert all(torch.equal(a, b) for a, b in zip(whole, statistics(z, CHOOSABLE), strict=True))
     assert all(torch.equal(a, b) for a, b in zip(along, trajectory(z, token), strict=True))
 

@@ -8,6 +8,7 @@ not renormalised and H runs over the whole vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
@@ -15,8 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Rows are taken a few at a time so that the float32 copy of a chunk stays in cache; the whole is never copied.
-CHUNK_ELEMENTS = 1 << 20
+# Rows are taken a few at a time through two buffers of this many elements: they stay in a CPU's cache, are
+# allocated once, and the logits are never copied as a whole.
+CHUNK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 26}
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,13 @@ class Choosable:
     def forbid(self, logits: Tensor) -> Tensor:
         """A copy of `logits` in which nothing else can be sampled."""
         logits = logits.clone()
-        logits[..., self.mask_id] = -torch.inf
+        logits[..., self.mask_id : self.mask_id + 1] = -torch.inf  # a slice: an id past the end forbids nothing
         logits[..., self.limit :] = -torch.inf
         return logits
 
     def argmax(self, logits: Tensor) -> Tensor:
-        """First maximum over the choosable ids, without copying the logits."""
-        _, token = logits[:, : self.limit].max(dim=-1)
-        hit = token == self.mask_id
-        if bool(hit.any()):  # rare: the mask won, so look left and right of it
-            rows = logits[hit, : self.limit].clone()
-            rows[:, self.mask_id] = -torch.inf
-            token[hit] = rows.argmax(dim=-1)
-        return token
+        """First maximum over the choosable ids."""
+        return self.forbid(logits).argmax(dim=-1)
 
 
 class Statistics(NamedTuple):
@@ -61,16 +57,27 @@ def statistics(logits: Tensor, choosable: Choosable, score_dtype: torch.dtype = 
     """logits (N, V) in any float dtype -> y, c, H per row."""
     if score_dtype == torch.float32 and (fused := kernels_for(logits)):
         return Statistics(*fused.statistics(logits, choosable.mask_id, choosable.limit))
-    parts = [_statistics(chunk, choosable, score_dtype) for chunk in logits.split(rows_per_chunk(logits))]
+    parts = [_statistics(chunk, d, p, choosable) for chunk, d, p in centred(logits, score_dtype)]
     return Statistics(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
-def _statistics(logits: Tensor, choosable: Choosable, dtype: torch.dtype) -> Statistics:
-    token = choosable.argmax(logits)
-    log_p = torch.log_softmax(logits.to(dtype), dim=-1)
-    confidence = log_p.gather(-1, token[:, None]).squeeze(-1).exp()
-    p = log_p.exp()
-    entropy = -(p * log_p.clamp_min(torch.finfo(dtype).min)).sum(-1)  # 0 ln 0 = 0
+def _statistics(logits: Tensor, d: Tensor, p: Tensor, choosable: Choosable) -> Statistics:
+    """H = ln s - sum p d with d = z - max and 1/s the largest p: no cancellation, however large the logits."""
+    top = p.amax(dim=-1)
+    weighted = row_sums(p.mul_(d))
+    gaps = weighted.isnan()
+    if bool(gaps.any()):  # impossible ids: 0 ln 0 = 0; rows that are not finite stay NaN
+        near = d[gaps]
+        weighted[gaps] = top[gaps] * row_sums(near.exp() * near.clamp_min(torch.finfo(d.dtype).min))
+    top = top.double()  # a vector's last elements take another log and exp than its first: here that cannot show
+    entropy = -(top.log() + weighted).to(d.dtype)
+    d[:, choosable.mask_id : choosable.mask_id + 1] = -torch.inf
+    d[:, choosable.limit :] = -torch.inf
+    token = first_maximum(d)
+    lost = pick(d, token) < 0  # the maximum was not choosable, and far below it d is rounded
+    if bool(lost.any()):
+        token[lost] = choosable.argmax(logits[lost])
+    confidence = (top * pick(d, token).double().exp()).to(d.dtype)
     return Statistics(token, confidence, entropy.clamp_min(0.0))
 
 
@@ -78,13 +85,41 @@ def trajectory(logits: Tensor, token: Tensor) -> Trajectory:
     """logits (N, V), token (N,): the layer's argmax and its probability of `token`, in float32."""
     if fused := kernels_for(logits):
         return Trajectory(*fused.trajectory(logits, token))
-    parts = []
-    for chunk, y in zip(logits.split(rows_per_chunk(logits)), token.split(rows_per_chunk(logits)), strict=True):
-        z = chunk.float() if chunk.dtype != torch.float64 else chunk
-        # log_softmax, not z - logsumexp(z): the latter loses its last digits where logits are large.
-        log_p = torch.log_softmax(z, dim=-1).gather(-1, y[:, None]).squeeze(-1)
-        parts.append((z.argmax(dim=-1), log_p.exp()))
+    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    parts, start = [], 0
+    for _, d, p in centred(logits, dtype):
+        parts.append((first_maximum(d), pick(p, token[start : start + len(d)])))
+        start += len(d)
     return Trajectory(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def centred(logits: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Chunks of rows with d = z - max z and p = softmax z. The last two are buffers: use them before the next."""
+    count = max(1, CHUNK_ELEMENTS.get(logits.device.type, 1 << 18) // max(1, logits.shape[-1]))
+    chunks = logits.split(count)
+    d_buffer, p_buffer = (torch.empty(chunks[0].shape, dtype=dtype, device=logits.device) for _ in range(2))
+    for chunk in chunks:
+        d, p = d_buffer[: len(chunk)], p_buffer[: len(chunk)]
+        d.copy_(chunk)
+        d -= d.amax(dim=-1, keepdim=True)
+        torch.softmax(d, dim=-1, out=p)
+        yield chunk, d, p
+
+
+def row_sums(values: Tensor) -> Tensor:
+    """A long row alone would be split over threads, and rounded otherwise than among others: make it two."""
+    return values.expand(2, -1).sum(dim=-1)[:1] if len(values) == 1 else values.sum(dim=-1)
+
+
+def pick(values: Tensor, column: Tensor) -> Tensor:
+    return values.gather(-1, column[:, None]).squeeze(-1)
+
+
+def first_maximum(values: Tensor) -> Tensor:
+    """argmax, ties to the lowest index. NumPy's is ten times as fast on a CPU."""
+    if values.is_cuda or values.dtype not in (torch.float32, torch.float64):
+        return values.argmax(dim=-1)
+    return torch.from_numpy(values.numpy().argmax(axis=-1))
 
 
 def kernels_for(logits: Tensor) -> ModuleType | None:
@@ -94,9 +129,3 @@ def kernels_for(logits: Tensor) -> ModuleType | None:
     from unmask.kernels import fused
 
     return fused if fused.available() else None
-
-
-def rows_per_chunk(logits: Tensor) -> int:
-    if logits.is_cuda:
-        return max(1, logits.shape[0])
-    return max(1, CHUNK_ELEMENTS // logits.shape[-1])
