@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +30,9 @@ from unmask.scoring import extract_boxed, extract_code, extract_hash_answer, num
         ("#### eighteen", None),
         ("#### 5\n#### eighteen", None),  # the last one counts, and it is malformed
         ("### 18", None),
+        *((f"#### {text}", None) for text in ("5/6", "1,80", "1e3", "1.2.3", "3:30", "7 - 2 = 5", "12-5", "1,800,00")),
+        ("#### 18%", "18"),
+        ("#### 18\n- 5 of them are red", "18"),
         ("", None),
     ],
 )
@@ -152,6 +159,31 @@ def test_a_worker_that_is_killed_is_replaced():
     process.kill()
     process.wait()
     assert symbolic.math_equal(r"\frac{1}{2}", "0.5")[0]
+
+
+def test_a_killed_evaluation_leaves_no_comparison_behind():
+    code = (
+        "from unmask import symbolic\nsymbolic.math_equal('1', '2')\nprint(symbolic._worker._process.pid, flush=True)\n"
+        "symbolic.math_equal('5', '10^{10^{10}}', seconds=1)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    worker = int(process.stdout.readline())
+    time.sleep(0.2)
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 20
+    while alive(worker) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not alive(worker)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat")
+        return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def test_an_endless_answer_is_no_answer():

@@ -7,7 +7,8 @@ from decimal import Decimal, InvalidOperation
 
 # A sign, a dollar sign in either order with it, digits with optional thousands commas, an optional fraction.
 _NUMBER = r"[-+]?\s?\$?\s?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\$?\.\d+"
-_HASH_ANSWER = re.compile(rf"####\s*({_NUMBER})")
+# The whole of it: `5` is not the answer in `5/6`, `5-6`, `1,80`, `1e3` or `1.2.3`.
+_HASH_ANSWER = re.compile(rf"####\s*({_NUMBER})(?!\d|[.,:]\d|[eE][-+]?\d|[ \t]*[-+*/^=×÷][ \t]*[$\d])")
 
 
 def extract_hash_answer(text: str) -> str | None:

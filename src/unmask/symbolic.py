@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import re
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -63,7 +65,7 @@ class Worker:
             process = self._start()
             assert process.stdin is not None and process.stdout is not None
             try:
-                process.stdin.write(json.dumps(question).encode() + b"\n")
+                process.stdin.write(json.dumps([*question, seconds]).encode() + b"\n")
                 process.stdin.flush()
                 answer = self._read(process, seconds)
             except OSError:
@@ -132,10 +134,14 @@ def serve() -> None:
     import math_verify  # noqa: F401 (paid for before the first question's clock starts)
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    print("ready", flush=True)
+    replies, sys.stdout = sys.stdout, sys.stderr  # whatever a library prints, it is no reply
+    print("ready", file=replies, flush=True)
     for line in sys.stdin:
-        gold, answer = json.loads(line)
-        print(json.dumps(compare(gold, answer)), flush=True)
+        gold, answer, seconds = json.loads(line)
+        # Should the evaluation be killed in the middle of a question: with no handler, this ends C code, too.
+        signal.alarm(math.ceil(seconds) + 1)
+        print(json.dumps(compare(gold, answer)), file=replies, flush=True)
+        signal.alarm(0)
 
 
 if __name__ == "__main__":

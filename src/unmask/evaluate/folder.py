@@ -63,6 +63,11 @@ class RunFolder:
         self._out.flush()
         os.fsync(self._out.fileno())
 
+    def flush(self) -> None:
+        """After an interruption in the middle of `write`: what it had taken in is on disk."""
+        if self._out is not None:
+            self._out.flush()
+
     def finish(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         write_json(self.path / SUMMARY, rows)
         return rows

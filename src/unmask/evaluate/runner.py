@@ -58,6 +58,7 @@ def work(plan: Plan, executor: Executor, folder: RunFolder, totals: dict[str, To
                     total.add(sample)
                 progress.update(decoder.label, samples)
     except KeyboardInterrupt:  # perhaps between a sample's writing and its counting: what is on disk counts
+        folder.flush()
         raise Stopped(folder.finish(summarise(folder.path))) from None
     finally:
         progress.stop()

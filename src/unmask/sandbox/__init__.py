@@ -83,6 +83,7 @@ def works(candidate: str) -> bool:
         secret.write_text("x")
         Path(folder).chmod(0o777)
         probe = (
+            "import fractions, json\n"  # the standard library can be read
             "def allowed(path, mode):\n"
             "    try:\n        open(path, mode).close()\n        return True\n"
             "    except OSError:\n        return False\n"

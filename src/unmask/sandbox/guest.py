@@ -6,6 +6,7 @@ candidate's results as plain data over a pipe. So there is nothing in the candid
 override: it can only answer calls, rightly or wrongly, or die.
 """
 
+import _signal
 import ctypes
 import os
 import resource
@@ -64,7 +65,7 @@ def build_root(root, paths, scratch):
     for path in [*paths, "/dev/null", "/dev/urandom"]:
         place(path, root)
     os.makedirs(f"{root}/scratch")
-    mount("tmpfs", f"{root}/scratch", "tmpfs", MS_NOSUID | MS_NODEV, f"size={scratch},nr_inodes=1024,mode=1777")
+    mount_scratch(f"{root}/scratch", scratch)
     os.chdir(root)
     os.mkdir("old")
     check(libc.syscall(SYS_PIVOT_ROOT[os.uname().machine], b".", b"old"), "pivot_root")
@@ -72,6 +73,11 @@ def build_root(root, paths, scratch):
     check(libc.umount2(b"/old", MNT_DETACH), "umount")
     os.rmdir("/old")
     mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def mount_scratch(path, size):
+    """In memory, and limited in bytes and in names: an empty file costs the kernel a kilobyte, too."""
+    mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},nr_inodes=1024,mode=1777")
 
 
 def place(path, root):
@@ -160,15 +166,16 @@ def drop_rights(config):
 
 
 def main(config):
+    os.environ.clear()
     os.dup2(1, REPORT)
     os.dup2(2, OUTPUT)
+    # Should the host be gone before it can end us: this does, whatever the candidate does to its own clock.
+    _signal.alarm(config["last"])
     if sys.platform == "linux":
         die_with_parent()
-    if config["level"] == "namespaces":
-        enter_namespaces(config)
-    elif config["level"] == "landlock":
-        enter_landlock(config["paths"])
-    os.chdir(config["work"])
+        if config["parent"] not in (None, os.getppid()):
+            os._exit(1)
+    os.chdir(enter_walls(config))
     questions, answers = os.pipe(), os.pipe()
     parent = os.getpid()
     if os.fork() == 0:
@@ -182,6 +189,20 @@ def main(config):
         drop_rights(config)
     limit(config)
     guest_court.judge(0, REPORT, answers[0], questions[1])
+
+
+def enter_walls(config):
+    """The folder to work in, behind the walls."""
+    if config["level"] == "namespaces":
+        enter_namespaces(config)
+    elif config["level"] == "landlock":
+        enter_landlock(config["paths"])
+    elif config["level"] == "bubblewrap":
+        try:
+            mount_scratch("/scratch", config["scratch"])
+        except OSError:  # a bubblewrap that may not lend us that right: then there is no place to write
+            return "/"
+    return config["work"]
 
 
 def be_candidate(config, parent, questions, answers):

@@ -70,8 +70,18 @@ def act(question, scope, resolve):
         return getattr(target, data)
     if kind == "set":
         return setattr(target, *data)
-    return {"item": lambda: target[data], "list": lambda: list(target), "len": lambda: len(target),
-            "text": lambda: str(target)}[kind]()  # fmt: skip
+    return {"item": lambda: target[data], "iter": lambda: Steps(target), "take": lambda: target.take(data),
+            "next": lambda: next(target), "len": lambda: len(target), "text": lambda: str(target)}[kind]()  # fmt: skip
+
+
+class Steps:
+    """An iterator that is handed over some items at a time: it may have no end."""
+
+    def __init__(self, target):
+        self.left = iter(target)
+
+    def take(self, count):
+        return [item for _, item in zip(range(count), self.left)]  # noqa: B905 (the shorter one ends it)
 
 
 def describe(error, code):
@@ -88,7 +98,7 @@ def describe(error, code):
     where = ""
     if code is not None and isinstance(line, int) and 0 < line <= len(code.splitlines()):
         where = f" (line {line}: {code.splitlines()[line - 1].strip()[:REASON]})"
-    return [type(error).__name__, message[:REASON], where]
+    return [str(type(error).__name__)[:REASON], message[:REASON], where]
 
 
 # --- the judge's side ---------------------------------------------------------------------------------------
@@ -110,9 +120,11 @@ class Channel:
         question = {"do": do, "of": of, "data": data, "code": code}
         wire.send(self.questions, wire.encode(question, name_of))
         answer = wire.decode(wire.receive(self.answers), lambda name: Remote(self, name))
-        if "raise" in answer:
-            raise rebuild(*[str(part) for part in answer["raise"]])
-        return answer["value"]
+        if type(answer) is not dict or not ("raise" in answer or "value" in answer):
+            raise Failure("the program answered for itself")
+        if "raise" not in answer:
+            return answer["value"]
+        raise rebuild(*[str(part)[: 2 * REASON] for part in answer["raise"]], may_stop=do == "next")
 
 
 class Remote:
@@ -137,7 +149,13 @@ class Remote:
         return self._channel.ask("item", self._name, key)
 
     def __iter__(self):
-        return iter(self._channel.ask("list", self._name))
+        steps, count = self._channel.ask("iter", self._name), 1
+        while items := self._channel.ask("take", name_of(steps), count):
+            yield from items
+            count = min(2 * count, 1 << 12)
+
+    def __next__(self):
+        return self._channel.ask("next", self._name)
 
     def __len__(self):
         return self._channel.ask("len", self._name)
@@ -152,10 +170,10 @@ def name_of(value):
     raise TypeError(f"tests may pass plain data to the solution, not {type(value).__name__}")
 
 
-def rebuild(kind: str, message: str, where: str) -> Exception:
-    """The same built-in exception, so that a test may expect it; never one that ends the judge."""
+def rebuild(kind: str, message: str, where: str, may_stop: bool = False) -> Exception:
+    """The same built-in exception, so that a test may expect it; never one that ends the judge, or a test's loop."""
     cls = getattr(builtins, kind, None)
-    if isinstance(cls, type) and issubclass(cls, Exception):
+    if isinstance(cls, type) and issubclass(cls, Exception) and (may_stop or cls is not StopIteration):
         try:
             error: Exception = cls(message)
         except Exception:  # UnicodeDecodeError and its like take five arguments
@@ -188,7 +206,7 @@ def hear(channel, trial):
     try:
         channel.ask("load", code=trial["code"])
     except Exception as error:
-        raise_if_closed(error)
+        raise_if_final(error)
         raise Failure(getattr(error, "of_solution", repr(error))) from None
     if not trial["tests"]:
         return
@@ -199,14 +217,14 @@ def hear(channel, trial):
     try:
         exec(compile(trial["tests"], "program.py", "exec"), scope)
     except Exception as error:
-        raise_if_closed(error)
+        raise_if_final(error)
         kind, message, where = describe(error, trial["tests"])
         of_solution = getattr(error, "of_solution", None)
         raise Failure((of_solution or f"{kind}: {message}".rstrip(": ")) + where) from None
 
 
-def raise_if_closed(error):
-    if isinstance(error, wire.Closed):
+def raise_if_final(error):
+    if isinstance(error, wire.Closed | Failure):
         raise error
 
 

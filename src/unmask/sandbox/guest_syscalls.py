@@ -11,7 +11,8 @@ import struct
 
 # Starting processes and programs; signals; other processes; network; namespaces and mounts; changing files by
 # name where no right to write is needed (Landlock has no say there); asynchronous calls that would pass the
-# filter by; memory outside the address-space limit; the kernel's own affairs. socketpair stays: asyncio needs it.
+# filter by; memory outside the address-space limit; what files are called and marked with; the kernel's own affairs.
+# socketpair stays: asyncio needs it.
 DENIED = {
     "x86_64": (
         *(57, 58, 59, 322),  # fork vfork execve execveat
@@ -21,7 +22,8 @@ DENIED = {
         *(41, 42, 43, 44, 46, 49, 50, 288, 307),  # sockets
         *(155, 161, 165, 166, 428, 429, 430, 431, 432, 433, 442),  # mounts, roots
         *(76, 86, 90, 91, 92, 93, 94, 132, 235, 260, 261, 265, 268, 280),  # truncate, link, chmod, chown, utime
-        *(188, 189, 190, 197, 198, 199),  # extended attributes
+        *(*range(188, 200), 253, 254, 294),  # extended attributes, watching folders
+        *(162, 306),  # writing everybody's files out
         *(425, 426, 427, 298, 321, 323, 248, 249, 250),  # io_uring, bpf, perf, userfaultfd, keys
         *(29, 30, 64, 68, 240, 319, 447),  # shared memory, message queues, memfd
         *(103, 135, 153, 154, 159, 163, 164, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179, 180, 212, 227),
@@ -35,7 +37,8 @@ DENIED = {
         *(198, 200, 201, 202, 203, 206, 211, 242, 269),
         *(39, 40, 41, 51, 428, 429, 430, 431, 432, 433, 442),
         *(37, 45, 52, 53, 54, 55, 88),
-        *(5, 6, 7, 14, 15, 16),
+        *(*range(5, 17), 26, 27),
+        *(81, 267),
         *(425, 426, 427, 241, 280, 282, 217, 218, 219),
         *(180, 186, 190, 194, 196, 279, 447),
         *(18, 42, 58, 60, 89, 92, 104, 105, 106, 112, 116, 142, 161, 162, 170, 171, 224, 225),
@@ -45,14 +48,15 @@ DENIED = {
 NEWER = 451  # the first number this list does not know
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Looked at by argument: clone (threads only), clone3 (unknown to the filter: glibc then uses clone), prctl,
-# prlimit64 (one's own limits only), fcntl (no signals by descriptor).
+# prlimit64 (one's own limits only), fcntl and ioctl (no signals by descriptor, no typing into terminals).
 BY_ARGUMENT = {
-    "x86_64": {"clone": 56, "clone3": 435, "prctl": 157, "prlimit64": 302, "fcntl": 72},
-    "aarch64": {"clone": 220, "clone3": 435, "prctl": 167, "prlimit64": 261, "fcntl": 25},
+    "x86_64": {"clone": 56, "clone3": 435, "prctl": 157, "prlimit64": 302, "fcntl": 72, "ioctl": 16},
+    "aarch64": {"clone": 220, "clone3": 435, "prctl": 167, "prlimit64": 261, "fcntl": 25, "ioctl": 29},
 }
 CLONE_THREAD = 0x10000
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 22, 2
 F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
+FIOSETOWN, SIOCSPGRP, TIOCSPGRP, TIOCSTI, TIOCLINUX = 0x8901, 0x8902, 0x5410, 0x5412, 0x541C
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -89,8 +93,10 @@ def program(machine):
     look("clone", 0, [(ANY_BIT, 0, 1, CLONE_THREAD), allow, forbid])
     look("prctl", 0, [(EQUAL, 0, 1, PR_SET_PDEATHSIG), forbid, allow])
     look("prlimit64", 0, [(EQUAL, 0, 1, 0), allow, forbid])
-    signals = [(EQUAL, 0, 1, command) for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX)]
-    look("fcntl", 1, [step for test in signals for step in (test, forbid)] + [allow])
+    commands = {"fcntl": (F_SETOWN, F_SETSIG, F_SETOWN_EX),
+                "ioctl": (FIOSETOWN, SIOCSPGRP, TIOCSPGRP, TIOCSTI, TIOCLINUX)}  # fmt: skip
+    for call, refused in commands.items():
+        look(call, 1, [step for each in refused for step in ((EQUAL, 0, 1, each), forbid)] + [allow])
     return [*code, allow]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import marshal
+import math
 import os
 import platform
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -26,12 +28,15 @@ GUEST = ("guest_wire", "guest_court", "guest_syscalls", "guest")  # in the order
 VERDICT_LIMIT = 64 * 1024
 KEPT_OUTPUT = 64 * 1024  # bytes of what a program prints that are kept
 MOST_OUTPUT = 4 << 20  # bytes it may print before it is stopped
+MOST_PATIENCE = 4  # times the wall limit: the end, however busy the machine is
+# One seed for every run: what a program prints from a set of words is then the same at every visit.
+ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
 class Limits:
     cpu: float = 10.0  # seconds of processor time: the same verdict on a busy machine and an idle one
-    wall: float = 30.0  # seconds, start of the sandbox included
+    wall: float = 30.0  # seconds, start of the sandbox included, without those spent waiting for a processor
     memory_mb: int = 1024
     file_mb: int = 1  # of one file
     scratch_mb: int = 16  # of all files; where the walls give it a scratch folder
@@ -56,7 +61,7 @@ def execute(job: dict[str, Any], limits: Limits, level: str) -> Ending:
             question.seek(0)
             process = subprocess.Popen(
                 command(level, limits, Path(folder)), stdin=question, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, cwd="/", env={}, start_new_session=True,
+                stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT, start_new_session=True,
             )  # fmt: skip
         try:
             return watch(process, limits.wall)
@@ -72,13 +77,17 @@ def execute(job: dict[str, Any], limits: Limits, level: str) -> Ending:
 def watch(process: subprocess.Popen[bytes], seconds: float) -> Ending:
     """Read the verdict and the output, bounded in time and in bytes, until the verdict's pipe closes."""
     verdict, output, printed = b"", b"", 0
-    end = time.monotonic() + seconds
+    start = time.monotonic()
+    end, last = start + seconds, start + MOST_PATIENCE * seconds
     with selectors.DefaultSelector() as selector:
         assert process.stdout is not None and process.stderr is not None
         selector.register(process.stdout, selectors.EVENT_READ)
         selector.register(process.stderr, selectors.EVENT_READ)
         while process.stdout in {key.fileobj for key in selector.get_map().values()}:
             left = end - time.monotonic()
+            if left <= 0:
+                end = min(start + seconds + starved(process.pid), last)
+                left = end - time.monotonic()
             if left <= 0:
                 return Ending(None, text(output), "time")
             for key, _ in sorted(selector.select(left), key=lambda ready: ready[0].fileobj is process.stdout):
@@ -98,6 +107,19 @@ def watch(process: subprocess.Popen[bytes], seconds: float) -> Ending:
         return Ending(None, text(output), "")
 
 
+def starved(pid: int) -> float:
+    """Seconds that a process and its descendants were ready to run and had no processor (0 where nobody counts).
+
+    Without them the wall clock measures the machine's other work, and a verdict would depend on it.
+    """
+    try:
+        waited = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return waited + sum(starved(int(child)) for child in children)
+
+
 def text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -110,6 +132,8 @@ def command(level: str, limits: Limits, folder: Path) -> list[str]:
         "level": level,
         "paths": paths(),
         "root": str(folder),
+        "parent": None if level == "bubblewrap" else os.getpid(),
+        "last": math.ceil(MOST_PATIENCE * limits.wall) + 1,
         "work": {"bubblewrap": "/scratch", "namespaces": "/scratch", "landlock": "/"}.get(level, str(folder)),
         "scratch": limits.scratch_mb << 20,
         "memory": limits.memory_mb << 20,
@@ -117,31 +141,25 @@ def command(level: str, limits: Limits, folder: Path) -> list[str]:
         "file_size": limits.file_mb << 20,
         "processes": limits.processes,
         "filter": filtered(),
-        "nobody": level != "limits" or not filtered(),
+        "nobody": level in ("bubblewrap", "namespaces") or open_to_all(),
     }
     if level == "limits":
-        folder.chmod(0o777)
-    python = [interpreter(), "-I", "-S", "-B", "-X", "utf8", "-c", boot(), marshal.dumps(config).hex()]
-    return [*bubblewrap(limits), *python] if level == "bubblewrap" else python
+        folder.chmod(0o555)  # nothing limits how many files a program makes: so it makes none, as with Landlock
+    python = [interpreter(), "-P", "-s", "-S", "-B", "-X", "utf8", "-c", boot(), marshal.dumps(config).hex()]
+    return [*bubblewrap(), *python] if level == "bubblewrap" else python
 
 
-def bubblewrap(limits: Limits) -> list[str]:
+def bubblewrap() -> list[str]:
     walls = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
-    walls += ["--clearenv", "--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
+    walls += ["--clearenv", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"]
+    if os.geteuid() == 0 or not os.stat(walls[0]).st_mode & stat.S_ISUID:
+        walls += ["--cap-add", "CAP_SYS_ADMIN"]  # for the scratch folder: the guest mounts it, then gives this up
+    for name, value in ENVIRONMENT.items():
+        walls += ["--setenv", name, value]
     for path in [*paths(), interpreter()]:
         walls += ["--ro-bind", path, path]
     walls += ["--dev-bind", "/dev/null", "/dev/null", "--dev-bind", "/dev/urandom", "/dev/urandom"]
-    return [
-        *walls,
-        "--size",
-        str(limits.scratch_mb << 20),
-        "--tmpfs",
-        "/scratch",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/scratch",
-    ]
+    return [*walls, "--dir", "/scratch", "--remount-ro", "/", "--chdir", "/"]
 
 
 @cache
@@ -160,6 +178,14 @@ def paths() -> list[str]:
         if not any(path.startswith(other + "/") and not Path(other).is_symlink() for other in kept):
             kept.append(path)
     return kept
+
+
+@cache
+def open_to_all() -> bool:
+    """Whether the user `nobody` can read what the interpreter needs (not, where that is installed in root's home)."""
+    wanted = [Path(path) for path in (*paths(), interpreter())]
+    folders = {folder for path in wanted for folder in (path if path.is_dir() else path.parent, *path.parents)}
+    return all(path.stat().st_mode & 0o004 for path in wanted) and all(f.stat().st_mode & 0o001 for f in folders)
 
 
 @cache
