@@ -46,6 +46,11 @@ def test_a_wrong_solution_fails_and_says_where(level):
     assert outcome == sandbox.Outcome(False, "AssertionError (line 2: assert f(5) == 6)", "")
 
 
+def test_too_much_processor_time_is_called_that(level):
+    outcome = judge("def f(x):\n    while True: pass", limits=host.Limits(cpu=1))
+    assert outcome.reason == "used up its processor time"
+
+
 RESULTS = [
     ("[1, (2, 3.5), {'a': {4}}]", "[1, (2, 3.5), {'a': {4}}]"),
     ("float('nan') != f(0) and 10**5000", "True and 10**5000"),
@@ -356,7 +361,9 @@ REFUSED = {
 @pytest.mark.parametrize("attack", REFUSED)
 def test_what_is_refused(attack, level):
     outcome = sandbox.run(REFUSED[attack])
-    assert not outcome.passed and ("PermissionError" in outcome.reason or "OSError: [Errno 22]" in outcome.reason), outcome
+    assert not outcome.passed and ("PermissionError" in outcome.reason or "OSError: [Errno 22]" in outcome.reason), (
+        outcome
+    )
 
 
 @pytest.fixture

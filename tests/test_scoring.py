@@ -30,7 +30,10 @@ from unmask.scoring import extract_boxed, extract_code, extract_hash_answer, num
         ("#### eighteen", None),
         ("#### 5\n#### eighteen", None),  # the last one counts, and it is malformed
         ("### 18", None),
-        *((f"#### {text}", None) for text in ("5/6", "1,80", "1e3", "1.2.3", "3:30", "7 - 2 = 5", "12-5", "1,800,00")),
+        *(
+            (f"#### {text}", None)
+            for text in ("5/6", "1,80", "1e3", "1.2.3", "3:30", "7 - 2 = 5", "12-5", "1,800,00")
+        ),
         ("#### 18%", "18"),
         ("#### 18\n- 5 of them are red", "18"),
         ("", None),

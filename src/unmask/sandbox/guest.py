@@ -143,9 +143,11 @@ def limit(config):
         *([] if config["filter"] else [(resource.RLIMIT_NPROC, config["processes"])]),
     ):
         hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         # One more second at the hard limit: the soft one's signal tells what happened.
-        resource.setrlimit(kind, (value, value + 1 if kind == resource.RLIMIT_CPU and value < hard else value))
+        most = value + 1 if kind == resource.RLIMIT_CPU else value
+        if hard != resource.RLIM_INFINITY:
+            value, most = min(value, hard), min(most, hard)
+        resource.setrlimit(kind, (value, most))
 
 
 def drop_rights(config):
