@@ -222,7 +222,8 @@ CHEATS = {
     "ends the tests' loop": "def f(x): raise StopIteration",
     "is true to everything": (
         "class Yes:\n    def __len__(self): return 1\n    def __bool__(self): return True\n"
-        "    def __getattr__(self, name): return self\n    def __call__(self, *a): return self\ndef f(x): return Yes()"
+        "    def __getattr__(self, name): return self\n    def __call__(self, *a): return self\n"
+        "def f(x): return Yes()"
     ),
     "traces": (
         "import sys\ndef trace(frame, event, arg):\n    frame.f_locals['x'] = 1\n    return trace\n"
@@ -416,27 +417,31 @@ def test_the_attacks_are_real(outside):
 
 
 @pytest.mark.parametrize("victim", ["judge", "run"])
-def test_a_killed_evaluation_leaves_no_guest_behind(level, victim):
+def test_a_killed_evaluation_leaves_no_guest_behind(level, victim, tmp_path):
     call = f"judge({RIGHT + 'import time; time.sleep(60)'!r}, 'f(1)', names=['f'])"
     if victim == "run":
         call = "run('while True: pass', timeout=60)"
     code = f"from unmask import sandbox\nsandbox.level = lambda: {level!r}\nsandbox.{call}"
-    before = children()
-    process = subprocess.Popen([sys.executable, "-c", code])
-    wait_until(lambda: len(children() - before) >= 2)  # a judge and a candidate, and what walls need
+    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})
+    wait_until(lambda: len(guests(tmp_path)) >= 2)  # a judge and a candidate, and what walls need
     process.kill()
     process.wait()
-    wait_until(lambda: children() <= before)
+    wait_until(lambda: not guests(tmp_path))
 
 
-def test_a_guest_whose_host_is_gone_already_ends_itself(monkeypatch):
+def test_a_guest_whose_host_is_gone_already_ends_itself(level, tmp_path):
     """Killed between starting a guest and the guest's asking to die with it."""
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    assert host.execute({"code": "", "tests": "", "names": [], "preamble": ""}, SOON, "limits").verdict is None
+    question = tmp_path / "question"
+    question.write_bytes(guest_wire.counted(guest_wire.encode({"code": "while True: pass", "tests": ""})))
+    with question.open("rb") as stdin:
+        start = host.command(level, host.Limits(), tmp_path)
+        process = subprocess.Popen(start, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={})
+        process.stdout.close()
+        assert process.wait(timeout=30) != 0
 
 
 def wait_until(true):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -471,19 +476,19 @@ def test_the_time_without_a_processor_is_counted():
     assert host.starved(processes[0].pid) == 0
 
 
-def test_nothing_is_left_running(level):
-    before = children()
+def test_nothing_is_left_running(level, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for code in ("import time\ntime.sleep(60)", "while True: pass", RIGHT):
         judge(code, limits=host.Limits(cpu=1, wall=0.5))
-    assert children() == before
+    wait_until(lambda: not guests(tmp_path))
 
 
-def children() -> set[str]:
-    """Processes with a guest's command line."""
+def guests(folder: Path) -> set[str]:
+    """Processes with the command line of a guest whose root is in this folder."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"unmask.sandbox" in path.read_bytes():
+            if os.fsencode(folder).hex().encode() in path.read_bytes():
                 found.add(path.parent.name)
         except OSError:
             continue

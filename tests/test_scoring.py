@@ -166,7 +166,8 @@ def test_a_worker_that_is_killed_is_replaced():
 
 def test_a_killed_evaluation_leaves_no_comparison_behind():
     code = (
-        "from unmask import symbolic\nsymbolic.math_equal('1', '2')\nprint(symbolic._worker._process.pid, flush=True)\n"
+        "from unmask import symbolic\nsymbolic.math_equal('1', '2')\n"
+        "print(symbolic._worker._process.pid, flush=True)\n"
         "symbolic.math_equal('5', '10^{10^{10}}', seconds=1)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

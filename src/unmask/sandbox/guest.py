@@ -10,6 +10,7 @@ import _signal
 import ctypes
 import os
 import resource
+import select
 import struct
 import sys
 
@@ -175,9 +176,9 @@ def main(config):
     _signal.alarm(config["last"])
     if sys.platform == "linux":
         die_with_parent()
-        if config["parent"] not in (None, os.getppid()):
-            os._exit(1)
     os.chdir(enter_walls(config))
+    if nobody_listens():  # the host was killed before anything here had asked to die with it
+        os._exit(1)
     questions, answers = os.pipe(), os.pipe()
     parent = os.getpid()
     if os.fork() == 0:
@@ -191,6 +192,12 @@ def main(config):
         drop_rights(config)
     limit(config)
     guest_court.judge(0, REPORT, answers[0], questions[1])
+
+
+def nobody_listens():
+    verdict = select.poll()
+    verdict.register(REPORT, 0)
+    return bool(verdict.poll(0))
 
 
 def enter_walls(config):

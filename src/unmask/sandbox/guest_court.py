@@ -70,8 +70,10 @@ def act(question, scope, resolve):
         return getattr(target, data)
     if kind == "set":
         return setattr(target, *data)
-    return {"item": lambda: target[data], "iter": lambda: Steps(target), "take": lambda: target.take(data),
-            "next": lambda: next(target), "len": lambda: len(target), "text": lambda: str(target)}[kind]()  # fmt: skip
+    if kind == "take":
+        return target.take(data)
+    return {"item": lambda: target[data], "iter": lambda: Steps(target), "next": lambda: next(target),
+            "len": lambda: len(target), "text": lambda: str(target)}[kind]()  # fmt: skip
 
 
 class Steps:
@@ -124,7 +126,8 @@ class Channel:
             raise Failure("the program answered for itself")
         if "raise" not in answer:
             return answer["value"]
-        raise rebuild(*[str(part)[: 2 * REASON] for part in answer["raise"]], may_stop=do == "next")
+        kind, message, where = [str(part)[: 2 * REASON] for part in answer["raise"]]
+        raise rebuild(kind, message, where, may_stop=do == "next")
 
 
 class Remote:

@@ -132,7 +132,6 @@ def command(level: str, limits: Limits, folder: Path) -> list[str]:
         "level": level,
         "paths": paths(),
         "root": str(folder),
-        "parent": None if level == "bubblewrap" else os.getpid(),
         "last": math.ceil(MOST_PATIENCE * limits.wall) + 1,
         "work": {"bubblewrap": "/scratch", "namespaces": "/scratch", "landlock": "/"}.get(level, str(folder)),
         "scratch": limits.scratch_mb << 20,
@@ -152,7 +151,7 @@ def command(level: str, limits: Limits, folder: Path) -> list[str]:
 def bubblewrap() -> list[str]:
     walls = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
     walls += ["--clearenv", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"]
-    if os.geteuid() == 0 or not os.stat(walls[0]).st_mode & stat.S_ISUID:
+    if os.geteuid() == 0 or not Path(walls[0]).stat().st_mode & stat.S_ISUID:
         walls += ["--cap-add", "CAP_SYS_ADMIN"]  # for the scratch folder: the guest mounts it, then gives this up
     for name, value in ENVIRONMENT.items():
         walls += ["--setenv", name, value]
