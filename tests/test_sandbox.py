@@ -568,10 +568,16 @@ def test_many_programs_come_back_in_order():
 
 
 def test_a_run_is_cheap():
+    """In processor time, ours and the guests': the clock on the wall would measure the machine's other work."""
     sandbox.run("pass")
     times = []
     for _ in range(5):
-        start = time.monotonic()
+        start = spent()
         sandbox.run("pass")
-        times.append(time.monotonic() - start)
+        times.append(spent() - start)
     assert min(times) < 0.1
+
+
+def spent() -> float:
+    usage = os.times()
+    return usage.user + usage.system + usage.children_user + usage.children_system
