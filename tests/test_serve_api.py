@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import openai
 import pytest
@@ -13,7 +15,7 @@ import checkpoints
 import unmask
 from serving import PROMPT, Live, chat, expected, running, wait_until
 from unmask.models import Model
-from unmask.serve.service import Settings
+from unmask.serve.service import Settings, public_name
 from unmask.trace import Trace
 
 
@@ -112,6 +114,33 @@ def test_completions_take_raw_prompts_one_or_several(client: openai.OpenAI, smal
     assert streamed == alone
 
 
+def test_usage_counts_a_prompt_once_and_every_answer(client: openai.OpenAI) -> None:
+    one, three = chat(client).usage, chat(client, n=3).usage
+    assert one and three and three.prompt_tokens == one.prompt_tokens
+    assert three.completion_tokens == 3 * one.completion_tokens
+    body = {"decoder": "left-to-right", "canvas_length": 8}
+    single = client.completions.create(model="small", prompt="the user", extra_body=body).usage
+    both = client.completions.create(model="small", prompt=["the user"] * 2, n=2, extra_body=body).usage
+    assert single and both and both.prompt_tokens == 2 * single.prompt_tokens, "the same prompt twice is two prompts"
+    assert both.completion_tokens == 4 * single.completion_tokens
+
+
+def test_the_clients_own_stream_helper_and_the_async_client(client: openai.OpenAI, live: Live, small: Model) -> None:
+    full = expected(small)
+    stop = next(c for c in full[3:] if c.isascii())  # the helper refuses answers that were cut by their length
+    body = {"messages": [{"role": "user", "content": PROMPT}], "stop": stop, "extra_body": {"canvas_length": 32}}
+    with client.chat.completions.stream(model="small", **body) as stream:  # type: ignore[arg-type]
+        assert "".join(e.delta for e in stream if e.type == "content.delta") == full[: full.index(stop)]
+        assert stream.get_final_completion().choices[0].message.content == full[: full.index(stop)]
+
+    async def call() -> str:
+        async with openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key="none") as other:
+            stream = await other.chat.completions.create(model="small", stream=True, **body)  # type: ignore
+            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    assert asyncio.run(call()) == full[: full.index(stop)]
+
+
 def test_seeds_and_sampling(client: openai.OpenAI, small: Model) -> None:
     fields = {"extra_body": {"decoder": "llada-default"}, "temperature": 0.8}
     out = chat(client, n=3, seed=5, **fields)
@@ -156,42 +185,47 @@ def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) ->
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "says", "param"),
     [
-        ({"extra_body": {"bta": 4}}, "did you mean beta"),
-        ({"extra_body": {"beta": -1}}, "beta must be 0 or more"),
-        ({"extra_body": {"beta": "4"}}, "beta must be a number"),
-        ({"extra_body": {"beta": True}}, "beta must be a number"),
-        ({"extra_body": {"beta": [4]}}, "beta must be a number"),
-        ({"extra_body": {"k_max": 1.5}}, "k_max must be a whole number"),
-        ({"extra_body": {"decoder": "rdp"}}, "did you mean rpd"),
-        ({"extra_body": {"decoder": "llada-default", "steps": 10**9}}, "steps is at most"),
-        ({"extra_body": {"decoder": "lopa", "branches": 100}}, "branches is at most"),
-        ({"extra_body": {"decoder": "fast-dllm", "block_length": 5}}, "does not divide the canvas"),
-        ({"extra_body": {"canvas_length": 5000}}, "canvas_length is at most"),
-        ({"extra_body": {"canvas_length": 0}}, "canvas_length"),
-        ({"extra_body": {"timeout": 0}}, "timeout"),
-        ({"temperature": 0.5}, "takes no temperature"),
-        ({"top_p": 0.5}, "takes no top_p"),
-        ({"n": 99}, "at most 8 answers"),
-        ({"seed": -1}, "seed"),
-        ({"logprobs": True}, "logprobs is not supported"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools is not supported"),
-        ({"messages": []}, "messages"),
-        ({"messages": [{"role": "user", "content": " "}]}, "the prompt is empty"),
-        ({"messages": [{"role": "user", "content": "the " * 20000}]}, "characters; the limit is"),
-        ({"messages": [{"role": "user", "content": "x"}] * 200}, "at most 128 messages"),
-        ({"messages": [{"role": "user", "content": "x " * 3000}]}, "shorten the prompt"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "role"),
-        ({"stop": ["a" * 1100]}, "stop sequences"),
+        ({"extra_body": {"bta": 4}}, "did you mean beta", "bta"),
+        ({"extra_body": {"beta": -1}}, "beta must be 0 or more", ""),
+        ({"extra_body": {"beta": "4"}}, "beta must be a number", "beta"),
+        ({"extra_body": {"beta": True}}, "beta must be a number", "beta"),
+        ({"extra_body": {"beta": [4]}}, "beta must be a number", "beta"),
+        ({"extra_body": {"k_max": 1.5}}, "k_max must be a whole number", "k_max"),
+        ({"extra_body": {"decoder": "rdp"}}, "did you mean rpd", "decoder"),
+        ({"extra_body": {"decoder": "llada-default", "steps": 10**9}}, "steps is at most", "steps"),
+        ({"extra_body": {"decoder": "lopa", "branches": 100}}, "branches is at most", "branches"),
+        ({"extra_body": {"decoder": "fast-dllm", "block_length": 5}}, "does not divide the canvas", ""),
+        ({"extra_body": {"canvas_length": 5000}}, "canvas_length is at most", "canvas_length"),
+        ({"extra_body": {"canvas_length": 0}}, "canvas_length", "canvas_length"),
+        ({"extra_body": {"timeout": 0}}, "timeout", "timeout"),
+        ({"temperature": 0.5}, "takes no temperature", "temperature"),
+        ({"top_p": 0.5}, "takes no top_p", "top_p"),
+        ({"n": 99}, "at most 8 answers", "n"),
+        ({"seed": -1}, "seed", "seed"),
+        ({"logprobs": True}, "logprobs is not supported", "logprobs"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools is not supported", "tools"),
+        ({"messages": []}, "messages", "messages"),
+        ({"messages": [{"role": "user", "content": " "}]}, "the prompt is empty", ""),
+        ({"messages": [{"role": "user", "content": "the " * 20000}]}, "characters; the limit is", "prompt"),
+        ({"messages": [{"role": "user", "content": "x"}] * 200}, "at most 128 messages", "messages"),
+        ({"messages": [{"role": "user", "content": "x " * 3000}]}, "shorten the prompt", ""),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "role", "messages.0.role"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content: Input", "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, "messages.0.content", "messages.0.content"),
+        ({"extra_body": {"__class__": 1}}, "unknown option for rpd '__class__'", "__class__"),
+        ({"extra_body": {"fallback": "a\nb"}}, "fallback must be a short word", "fallback"),
+        ({"stop": ["a" * 1100]}, "stop sequences", "stop"),
     ],
 )  # fmt: skip
-def test_mistakes_are_answered_with_a_sentence(client: openai.OpenAI, fields: dict, says: str) -> None:
+def test_mistakes_are_answered_with_a_sentence(client: openai.OpenAI, fields: dict, says: str, param: str) -> None:
     with pytest.raises(openai.BadRequestError) as error:
         chat(client, **fields)
     body = error.value.body
     assert isinstance(body, dict) and set(body) == {"message", "type", "param", "code"}
     assert says in body["message"] and body["type"] == "invalid_request_error"
+    assert body["param"] == (param or None)
 
 
 def test_values_that_ask_for_nothing_are_accepted(client: openai.OpenAI, small: Model) -> None:
@@ -210,6 +244,18 @@ def test_an_unknown_model_is_404_and_never_looked_for(client: openai.OpenAI, mon
         with pytest.raises(openai.NotFoundError) as error:
             chat(client, model=name)
         assert error.value.code == "model_not_found"
+
+
+def test_public_names() -> None:
+    """A path is nobody's business; what the hub calls a model is what its users call it."""
+    assert public_name("GSAI-ML/LLaDA-8B-Instruct") == "GSAI-ML/LLaDA-8B-Instruct"
+    assert public_name("/srv/models/mine/") == "mine" and public_name("/gone/for/ever") == "ever"
+    assert public_name(".") == Path.cwd().name and public_name("tiny") == "tiny"
+
+
+def test_a_name_with_a_slash_can_be_asked_for(small: Model) -> None:
+    with running(small, Settings(name="org/name")) as live:
+        assert live.client().models.retrieve("org/name").id == "org/name"
 
 
 def test_neither_decoders_nor_pages_are_looked_up_by_a_name_from_a_request(

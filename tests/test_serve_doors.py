@@ -79,10 +79,29 @@ def test_another_sites_page_cannot_use_the_server(small: Model) -> None:
         crossed = live.post(CHAT, json=ask(), headers={"Origin": "https://evil.example"})
         assert crossed.status_code == 403 and crossed.json()["error"]["code"] == "origin_not_allowed"
         assert live.post(CHAT, json=ask(), headers={"Origin": live.url}).status_code == 200
+        for host in (
+            "localhost.evil.example",
+            "127.0.0.1@evil.example",
+            "[::1]evil.example",
+            "[::1",
+            "127.0.0.1:x",
+            "",
+        ):
+            assert live.get("/health", headers={"Host": host}).status_code in (400, 403), host
+        two = [("Origin", live.url), ("Origin", "https://evil.example")]
+        assert live.post(CHAT, json=ask(), headers=two).status_code == 403
         preflight = httpx.options(
             live.url + CHAT, headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         )
         assert "access-control-allow-origin" not in preflight.headers
+
+
+def test_behind_a_proxy_the_name_it_is_known_by_is_enough(small: Model) -> None:
+    """The proxy may pass on its own idea of the Host; the page's Origin is the name given with --allow-host."""
+    with running(small, Settings(name="small", hosts=("127.0.0.1", "localhost", "me.example"))) as live:
+        assert live.post(CHAT, json=ask(), headers={"Origin": "https://me.example"}).status_code == 200
+        for origin in ("https://me.example.evil.example", "https://evil.example", "null", "http://localhost:3000"):
+            assert live.post(CHAT, json=ask(), headers={"Origin": origin}).status_code == 403
 
 
 def test_every_answer_carries_the_security_headers(live: Live) -> None:

@@ -137,6 +137,85 @@ def test_endless_headers_are_cut(live: Live) -> None:
     assert b" 400 " in answer.split(b"\r\n")[0] or answer == b""
 
 
+# --- requests that two readers could read differently -----------------------------------------------------------
+
+BODY = json.dumps(ask(canvas_length=4)).encode()
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+
+
+def post(*lines: bytes, body: bytes = BODY, host: bytes = b"Host: 127.0.0.1\r\n") -> bytes:
+    return (
+        f"POST {CHAT} HTTP/1.1\r\n".encode() + host + b"Content-Type: application/json\r\n" + b"".join(lines)
+        + b"\r\n" + body
+    )  # fmt: skip
+
+
+def get(path: bytes, *lines: bytes) -> bytes:
+    return b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"".join(lines) + b"Connection: close\r\n\r\n"
+
+
+SMUGGLED = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+WIRE: dict[str, tuple[bytes, bytes]] = {
+    "both lengths": (post(LENGTH, CHUNKED, body=CHUNKS + SMUGGLED), b"400"),
+    "both lengths, the other way": (post(CHUNKED, b"Content-Length: 4\r\n", body=CHUNKS + SMUGGLED), b"400"),
+    "two lengths": (post(LENGTH, b"Content-Length: 3\r\n"), b"400"),
+    "a space before the colon": (post(b"Transfer-Encoding : chunked\r\n", body=CHUNKS), b"400"),
+    "another coding": (post(b"Transfer-Encoding: xchunked\r\n", body=CHUNKS), b"400"),
+    "a signed length": (post(b"Content-Length: +5\r\n"), b"400"),
+    "a length in Arabic digits": (post("Content-Length: ٣\r\n".encode()), b"400"),
+    "a superscript length": (post(b"Content-Length: \xb2\r\n"), b"400"),
+    "a length of 5000 digits": (post(b"Content-Length: " + b"9" * 5000 + b"\r\n"), b"400"),
+    "a body that is longer than it says": (post(b"Content-Length: 5\r\n", b"Connection: close\r\n"), b"400"),
+    "no host": (post(LENGTH, host=b""), b"400"),
+    "two hosts": (post(LENGTH, host=b"Host: 127.0.0.1\r\nHost: evil.example\r\n"), b"400"),
+    "a thousand headers": (get(b"/health", *(b"X%d: y\r\n" % i for i in range(1000))), b"431"),
+    "a very long header": (get(b"/health", b"X: " + b"y" * 60_000 + b"\r\n"), b"431"),
+    "bytes in the path": (get(b"/\xff\xfe"), b"400"),
+    "a path that climbs": (get(b"/page/../../../../etc/passwd"), b"404"),
+    "a path that climbs in disguise": (get(b"/page/%2e%2e%2f%2e%2e%2fetc/passwd"), b"404"),
+    "a trailing slash": (get(b"/v1/models/"), b"404"),  # no redirect, which would be made of the Host header
+    "another site's URL": (get(b"http://evil.example/v1/models"), b"404"),
+    "a method of its own": (get(b"/health").replace(b"GET", b"FOO"), b"405"),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100) + b"\r\n\r\n", b"400"),
+    "HTTP/0.9": (b"GET /\r\n\r\n", b"400"),
+}
+
+
+@pytest.mark.parametrize(("data", "status"), WIRE.values(), ids=WIRE)
+def test_oddities_on_the_wire_get_one_answer_and_the_line_is_closed(live: Live, data: bytes, status: bytes) -> None:
+    answer = raw(live, data)
+    assert answer.startswith(b"HTTP/1.1 " + status), answer[:200]
+    assert answer.count(b"HTTP/1.1 ") == 1 and b"unmask_requests_total" not in answer, "a second answer was got"
+
+
+def test_silent_connections_are_closed_and_make_room(small: Model) -> None:
+    """So are those that send their headers byte by byte, and whoever works meanwhile is left alone."""
+    with running(small, settings(connections=8, head_timeout=0.5)) as live:
+        silent = [socket.create_connection(("127.0.0.1", live.port), timeout=5) for _ in range(10)]
+        assert live.get("/health").status_code == 503
+        silent[0].sendall(b"GET /health HTTP/1.1\r\nX: ")
+        start = time.monotonic()
+        for connection in silent:
+            while time.monotonic() < start + 5:
+                with suppress(TimeoutError, OSError):
+                    silent[0].sendall(b"y")
+                connection.settimeout(0.2)
+                with suppress(TimeoutError):
+                    assert connection.recv(1) == b""
+                    break
+            connection.close()
+        assert 0.3 < time.monotonic() - start < 4
+        answer = live.post(CHAT, json=slow_request(canvas_length=96))
+        assert answer.status_code == 200, "a request that is being answered is not cut"
+
+
+def test_head_is_get_without_the_body(live: Live) -> None:
+    answer = raw(live, get(b"/health").replace(b"GET", b"HEAD"))
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\n")
+
+
 # --- nonsense -----------------------------------------------------------------------------------------------
 
 HALF = "\ud800"  # of a surrogate pair: JSON can spell it, UTF-8 cannot
@@ -190,7 +269,8 @@ def test_odd_prompts_are_decoded_like_any_other(live: Live, small: Model, prompt
 
 
 def test_form_posts_and_wrong_methods(live: Live) -> None:
-    assert live.post(CHAT, data={"model": "small"}).status_code == 400
+    form = live.post(CHAT, data={"model": "small"})
+    assert form.status_code == 400 and "Content-Type: application/json" in form.json()["error"]["message"]
     plain = live.post(CHAT, content=json.dumps(ask()), headers={"Content-Type": "text/plain"})
     assert plain.status_code == 400, "a form on another site can send text/plain without asking"
     for method, path, status in (

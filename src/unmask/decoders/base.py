@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -249,14 +249,16 @@ def ranked(score: np.ndarray) -> np.ndarray:
     return np.argsort(-score, kind="stable")
 
 
+def unknown_option(decoder: str, option: str, names: Collection[str]) -> UserError:
+    if not names:
+        return UserError(f"{decoder} takes no options, but {option!r} was given")
+    return unknown(f"option of {decoder}", option, names)
+
+
 def build(cls: type[Decoder], options: Mapping[str, Any], preset: Mapping[str, Any] | None = None) -> Decoder:
     """A decoder from option names and values; a misspelt option is an error, never ignored."""
     names = [f.name for f in dataclasses.fields(cls)]
     for option in options:
         if option not in names:
-            raise (
-                unknown(f"option of {cls.name}", option, names)
-                if names
-                else UserError(f"{cls.name} takes no options, but {option!r} was given")
-            )
+            raise unknown_option(cls.name, option, names)
     return cls(**{**(preset or {}), **options})

@@ -7,6 +7,7 @@
     isolation.py    who fails, fails alone                      team.py      several cores share a step
     packed.py       rows end to end, no padding                 view of a run: unmask/view.py
     answers.py      canvas prefix -> text that is never retracted
+    connection.py   one client's connection, with a clock
 
 Importing this package imports nothing else: `unmask --help` must not need the extra.
 """

@@ -28,6 +28,7 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
     # No interactive documentation: its pages load scripts from elsewhere. /openapi.json is the document.
     app = FastAPI(
         title="unmask", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        redirect_slashes=False,  # a redirect would be built from the Host header
         description="Decoding of masked diffusion language models, OpenAI-compatible.",
     )  # fmt: skip
     app.state.service = service

@@ -45,6 +45,7 @@ class Call:
     chat: bool
     id: str
     created: int
+    n: int = 1  # answers per prompt
     usage: bool = False
     provisional: bool = False
 
@@ -59,8 +60,9 @@ class Call:
         cut = Cut(service.model.tokenizer, min((x for x in limits if x), default=None), request.stops)
         if sum(map(len, cut.stop)) > 1024:
             raise invalid("stop sequences are at most 1024 characters together", "stop")
+        n = request.n or 1
         rows = await run_in_threadpool(
-            service.rows, prompts, request.decoder, options, n=request.n or 1, seed=request.seed or 0,
+            service.rows, prompts, request.decoder, options, n=n, seed=request.seed or 0,
             canvas_length=request.canvas_length, raw=not chat,
         )  # fmt: skip
         if service.settings.log_prompts:
@@ -69,7 +71,7 @@ class Call:
         pending = service.submit(rows, cut.settled if early else None, request.timeout)
         name = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
         usage = bool(request.stream_options and request.stream_options.include_usage)
-        return cls(service, pending, cut, chat, name, int(time.time()), usage, bool(request.provisional))
+        return cls(service, pending, cut, chat, name, int(time.time()), n, usage, bool(request.provisional))
 
     def answer(self, task: Task) -> Answer:
         assert task.result is not None
@@ -101,8 +103,10 @@ class Call:
         return {"id": self.id, "created": self.created, "model": self.service.model.name}
 
     def count(self, answers: list[Answer]) -> dict[str, int]:
-        prompts = {id(row.trace.header["prompt"]): row.canvas.prompt_length for row in self.pending.job.rows}
-        prompt, completion = sum(prompts.values()), sum(answer.tokens for answer in answers)
+        """A prompt counts once, however many answers were asked for."""
+        prompts = self.pending.job.rows[:: self.n]
+        prompt = sum(row.canvas.prompt_length for row in prompts)
+        completion = sum(answer.tokens for answer in answers)
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     async def stream(self) -> AsyncIterator[str]:

@@ -6,6 +6,7 @@ The list is fixed when the server starts: a name in a request is looked up in it
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +14,25 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from unmask import decoders
-from unmask.decoders.base import Decoder, build
+from unmask.cli.notes import field_notes
+from unmask.decoders.base import Decoder, build, unknown_option
 from unmask.errors import UserError, unknown
 from unmask.loop import plain
 from unmask.models import Model
 from unmask.serve.limits import Limits
 from unmask.serve.option_docs import CHOICES, DOCS
 
+log = logging.getLogger("unmask.serve")
 SCALARS = (bool, int, float, str)
 NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+class Misused(UserError):
+    """A mistake in one field of a request."""
+
+    def __init__(self, error: UserError, param: str) -> None:
+        super().__init__(str(error))
+        self.param = param
 
 
 @dataclass(frozen=True)
@@ -36,12 +47,15 @@ class Catalogue:
         self.spec, self.limits = model.spec, limits
         self.entries: dict[str, Entry] = {}
         for name in decoders.names():
-            cls, preset, _ = decoders.find(name, model.spec)
-            self.entries[name] = Entry(cls, preset, option_types(cls))
+            try:
+                cls, preset, _ = decoders.find(name, model.spec)
+                self.entries[name] = Entry(cls, preset, option_types(cls))
+            except Exception as error:  # a third party's that cannot be imported does not keep the others away
+                log.warning("decoder %s is left out: %s", name, error)
 
     def entry(self, name: str) -> Entry:
         if name not in self.entries:
-            raise unknown("decoder", name, self.entries)
+            raise Misused(unknown("decoder", name, self.entries), "decoder")
         return self.entries[name]
 
     def build(self, name: str, options: Mapping[str, Any]) -> Decoder:
@@ -49,10 +63,13 @@ class Catalogue:
         entry = self.entry(name)
         checked = {}
         for key, value in options.items():
-            if key in entry.types:
-                value = coerce(key, value, entry.types[key])
-                self.bound(key, value)
-            checked[key] = value
+            if key not in entry.types:
+                raise Misused(unknown_option(entry.cls.name, key, entry.types), key)
+            try:
+                checked[key] = coerce(key, value, entry.types[key])
+                self.bound(key, checked[key])
+            except UserError as error:
+                raise Misused(error, key) from None
         try:
             return build(entry.cls, checked, entry.preset)
         except (TypeError, ValueError) as error:  # a third party's check that expects other types
@@ -62,8 +79,8 @@ class Catalogue:
         most = self.limits.branches if key == "branches" else self.limits.option
         if type(value) is int and abs(value) > most:
             raise UserError(f"{key} is at most {most} on this server")
-        if isinstance(value, str) and len(value) > 64:
-            raise UserError(f"{key} is longer than any known value")
+        if isinstance(value, str) and not (len(value) <= 64 and value.isprintable()):
+            raise UserError(f"{key} must be a short word")
 
     def describe(self, canvas_length: int) -> list[dict[str, Any]]:
         """What the page needs to draw a form per decoder."""
@@ -75,6 +92,7 @@ class Catalogue:
             used = decoder.resolve(self.spec, canvas_length).params()
         except UserError:  # the defaults do not fit this canvas: the form still opens, the request explains
             used = decoder.params()
+        notes = field_notes(entry.cls)  # a third party's option is explained by the comment beside it
         fields = [
             {
                 "name": key,
@@ -83,7 +101,7 @@ class Catalogue:
                 "default": plain(getattr(decoder, key)),
                 "resolved": plain(used[key]),
                 "choices": list(CHOICES.get(key, ())),
-                "doc": DOCS.get(key, ""),
+                "doc": DOCS.get(key) or notes.get(key, ""),
             }
             for key, types in entry.types.items()
         ]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from unmask.serve.limits import Limits
     from unmask.serve.service import Settings
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-
 
 def serve(
     model: opt.ModelName = "tiny",
@@ -102,6 +100,8 @@ def is_loopback(host: str) -> bool:
 
 def hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...] | None:
     """Host headers to answer. A server others are meant to reach answers to any name, unless names are given."""
+    from unmask.serve.guard import LOOPBACK
+
     if is_loopback(host) or allowed:
         return (*LOOPBACK, f"[{host}]" if ":" in host else host, *allowed)
     return None
@@ -123,9 +123,12 @@ def bind(host: str, port: int) -> socket.socket:
 def configure(app: Any, limits: Limits) -> uvicorn.Config:
     import uvicorn
 
+    from unmask.serve.connection import connection
+
     return uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, http="h11", loop="asyncio", lifespan="on",
-        ws="none", limit_concurrency=limits.connections, timeout_graceful_shutdown=int(limits.drain) + 5,
+        app, log_config=None, access_log=False, server_header=False, http=connection(limits), loop="asyncio",
+        lifespan="on", ws="none", limit_concurrency=limits.connections,
+        timeout_graceful_shutdown=int(limits.drain) + 5,
     )  # fmt: skip
 
 

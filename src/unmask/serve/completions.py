@@ -46,13 +46,13 @@ async def respond(http: fastapi.Request, call: Call, stream: bool, shape: type[B
 
 
 def router(service: Service) -> APIRouter:
-    api = APIRouter(prefix="/v1")
+    api, described = APIRouter(prefix="/v1"), service.catalogue.describe(service.model.spec.canvas_length)
 
     @api.get("/models", tags=["models"])
     async def models() -> ModelList:
         return ModelList(data=[ModelCard(id=service.model.name, created=service.started)])
 
-    @api.get("/models/{model}", responses=ERRORS, tags=["models"])
+    @api.get("/models/{model:path}", responses=ERRORS, tags=["models"])
     async def model_card(model: str) -> ModelCard:
         if model != service.model.name:
             raise ApiError(404, "no such model", "model_not_found", "model")
@@ -61,7 +61,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/decoders", tags=["models"])
     async def decoders() -> list[dict[str, Any]]:
         """Decoders with their options: names, types, defaults, and what they mean."""
-        return service.catalogue.describe(service.model.spec.canvas_length)
+        return described
 
     @api.post("/chat/completions", responses=STREAMED, response_model=ChatCompletion, tags=["completions"])
     async def chat(body: ChatRequest, request: fastapi.Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -53,6 +54,11 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return ApiError(400, message, code, param)
 
 
+def misused(error: UserError) -> ApiError:
+    """What the library calls a mistake, with the field it is about where that is known."""
+    return invalid(str(error), getattr(error, "param", None))
+
+
 def busy(seconds: float) -> ApiError:
     wait = str(max(1, min(60, math.ceil(seconds))))
     message = f"the queue is full; try again in {wait} s"
@@ -84,7 +90,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(UserError)
     async def user(_: Request, error: UserError) -> JSONResponse:
-        return invalid(str(error)).response()
+        return misused(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def validation(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -100,8 +106,15 @@ def install(app: FastAPI) -> None:
 def explain(error: RequestValidationError) -> ApiError:
     """The first thing wrong with the body, by name; its value is not repeated."""
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "json_invalid":
         return invalid("the body is not valid JSON", code="invalid_json")
+    if first["loc"] == ("body",):
+        return invalid("send a JSON object, with Content-Type: application/json", code="invalid_json")
+    where = ".".join(map(str, takewhile(is_place, first["loc"][1:])))
     message = str(first["msg"]).removeprefix("Value error, ")
     return invalid(f"{where}: {message}" if where else message, param=where or None)
+
+
+def is_place(part: str | int) -> bool:
+    """A field or an index; behind it pydantic names the alternative of a union (`list[TextPart]`) that it tried."""
+    return isinstance(part, int) or "[" not in part

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import time
 import traceback
 import uuid
@@ -45,6 +46,9 @@ KNOWN = (
     "/v1/decoders", "/api/page", "/api/watch",
 )  # fmt: skip
 DECODING = ("/v1/chat/completions", "/v1/completions", "/api/watch")
+CLOSE = {"Connection": "close"}
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class SlowReader(Exception):
@@ -58,6 +62,8 @@ class Guard:
         self.app, self.limits, self.metrics = app, limits, metrics
         self.key = None if api_key is None else digest(api_key)
         self.hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+        # Names given by hand: a reverse proxy may pass on its own idea of the Host, but a page's Origin stays.
+        self.named = (self.hosts or frozenset()) - frozenset(LOOPBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -72,7 +78,9 @@ class Guard:
         start = time.perf_counter()
         try:
             self.admit(scope)
-            await self.app(scope, await self.read(scope, receive), reply)
+            # HEAD is a GET whose body the server leaves out.
+            asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self.app(asked, await self.read(scope, receive), reply)
         except ApiError as error:
             await reply.error(error, scope, receive)
         except SlowReader:
@@ -97,12 +105,18 @@ class Guard:
 
     def admit(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if len(headers.raw) > self.limits.headers or size > self.limits.header_bytes:
+            raise ApiError(431, "too many headers, or too long ones", "headers_too_large", headers=dict(CLOSE))
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy before us may have gone by the other one: nothing else on this connection can be trusted.
+            message = "a request has a Content-Length or a Transfer-Encoding, not both"
+            raise ApiError(400, message, "ambiguous_length", headers=dict(CLOSE))
         host = headers.get("host", "")
         if self.hosts is not None and hostname(host) not in self.hosts:
             # A page elsewhere may point its own name at 127.0.0.1; it cannot change the Host header.
             raise ApiError(403, "this Host is not served here: see --allow-host", "host_not_allowed")
-        origin = headers.get("origin")
-        if scope["method"] == "POST" and origin is not None and origin.partition("://")[2] != host:
+        if scope["method"] == "POST" and any(self.foreign(origin, host) for origin in headers.getlist("origin")):
             raise ApiError(403, "requests from other sites are not answered", "origin_not_allowed")
         path = scope["path"]
         if self.key is not None and path not in OPEN and not path.startswith("/page/"):
@@ -111,6 +125,10 @@ class Guard:
             if scheme.lower() != "bearer" or not hmac.compare_digest(digest(given), self.key):
                 challenge = {"WWW-Authenticate": "Bearer"}
                 raise ApiError(401, "a valid API key is needed", "invalid_api_key", headers=challenge)
+
+    def foreign(self, origin: str, host: str) -> bool:
+        place = origin.partition("://")[2]
+        return place != host and hostname(place) not in self.named
 
     async def read(self, scope: Scope, receive: Receive) -> Receive:
         """The whole body, bounded in size and time; then a `receive` that replays it."""
@@ -162,7 +180,7 @@ class Reply:
         if self.status:
             raise SlowReader  # the answer has begun: cutting the connection is the only honest end
         if error.status in (408, 413):
-            error.headers["Connection"] = "close"  # the rest of the body is not read
+            error.headers |= CLOSE  # the rest of the body is not read
         await error.response()(scope, receive, self)
 
 
@@ -182,5 +200,6 @@ def digest(key: str) -> bytes:
 
 
 def hostname(host: str) -> str:
-    """Without the port: `localhost:8000`, `[::1]:8000`."""
-    return host.lower().rpartition("]")[0] + "]" if host.startswith("[") else host.lower().partition(":")[0]
+    """Without the port: `localhost:8000`, `[::1]:8000`; nothing where it is not a name and a port."""
+    found = HOST.fullmatch(host)
+    return found["name"].lower() if found else ""

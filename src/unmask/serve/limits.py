@@ -10,6 +10,8 @@ from unmask.errors import UserError
 @dataclass(frozen=True)
 class Limits:
     # What one request may ask for.
+    headers: int = 100
+    header_bytes: int = 32 * 1024
     body_bytes: int = 256 * 1024
     prompt_chars: int = 32_768  # before the tokenizer sees it; tokens are bounded by the model's context
     messages: int = 128
@@ -27,6 +29,7 @@ class Limits:
     # How long things may take, in seconds (quantum: in steps).
     deadline: float = 120.0  # per request, queueing included; a request may ask for less
     quantum: int = 48  # a row keeps its place this long while others wait
+    head_timeout: float = 10.0  # from connecting, or from the first byte, to the end of a request's headers
     body_timeout: float = 20.0
     write_timeout: float = 30.0  # a reader that takes nothing for so long is dropped
     drain: float = 20.0  # after SIGTERM

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from unmask.api import Generation, Prompt, finish, make_row
@@ -13,7 +14,7 @@ from unmask.errors import UserError
 from unmask.loop import Row
 from unmask.models import Model
 from unmask.serve.catalogue import Catalogue
-from unmask.serve.errors import invalid
+from unmask.serve.errors import invalid, misused
 from unmask.serve.limits import Limits
 from unmask.serve.metrics import Metrics
 from unmask.serve.packed import pack
@@ -36,10 +37,7 @@ class Settings:
 class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.limits = settings, settings.limits
-        # A path is nobody's business: the name is also what traces and error messages carry.
-        self.model = replace(
-            model, name=settings.name or str(model.name).rstrip("/").rsplit("/", 1)[-1], net=pack(model.net)
-        )
+        self.model = replace(model, name=settings.name or public_name(model.name), net=pack(model.net))
         self.catalogue = Catalogue(self.model, self.limits)
         self.catalogue.entry(settings.decoder)
         self.started = int(time.time())
@@ -82,7 +80,7 @@ class Service:
                 for i in range(n)
             ]
         except UserError as error:
-            raise invalid(str(error)) from None
+            raise misused(error) from None
 
     def check_size(self, prompt: Prompt) -> None:
         if not isinstance(prompt, str) and len(prompt) > self.limits.messages:
@@ -98,6 +96,13 @@ class Service:
         pending = Pending(rows, settled, seconds)
         self.scheduler.submit(pending.job)
         return pending
+
+
+def public_name(name: str) -> str:
+    """A folder is called by its last part, a path is nobody's business; a model of the hub by its whole name.
+    Traces and error messages carry it as well."""
+    folder = Path(name).expanduser()
+    return folder.resolve().name if folder.is_absolute() or folder.is_dir() else name
 
 
 class Pending:

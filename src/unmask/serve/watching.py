@@ -72,6 +72,7 @@ class Telling:
 
 def router(service: Service) -> APIRouter:
     api, offered = APIRouter(prefix="/api"), examples(service.model)
+    described = service.catalogue.describe(service.model.spec.canvas_length)
 
     @api.get("/page", tags=["page"])
     async def page() -> dict[str, Any]:
@@ -84,7 +85,7 @@ def router(service: Service) -> APIRouter:
             "canvas_length": model.spec.canvas_length,
             "max_canvas": min(service.limits.canvas, model.spec.context - 1),
             "max_prompt": service.limits.prompt_chars,
-            "decoders": service.catalogue.describe(model.spec.canvas_length),
+            "decoders": described,
             "examples": offered,
             "routes": ROUTES,
             "reasons": REASONS,

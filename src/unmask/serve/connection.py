@@ -1,0 +1,57 @@
+"""One connection: uvicorn's HTTP/1.1, with a clock for those who connect and then say nothing.
+
+uvicorn waits for the head of a request as long as it takes. A few hundred silent connections would use up the limit
+on connections, and everybody else would be turned away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from unmask.serve.limits import Limits
+
+
+def connection(limits: Limits) -> type[asyncio.Protocol]:
+    """The class of connections under these limits; uvicorn makes one object of it per client."""
+
+    class Connection(H11Protocol):
+        patience: asyncio.TimerHandle | None = None
+
+        @property
+        def asking(self) -> bool:
+            """Is the server still waiting to hear what is wanted?"""
+            return self.cycle is None or self.cycle.response_complete
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self.stop()
+
+        def watch(self) -> None:
+            """The clock is not set back by what trickles in: a head has to be whole in time."""
+            if not self.asking:
+                self.stop()
+            elif self.patience is None:
+                self.patience = self.loop.call_later(limits.head_timeout, self.give_up)
+
+        def give_up(self) -> None:
+            self.patience = None
+            if self.asking:
+                self.transport.close()
+
+        def stop(self) -> None:
+            if self.patience is not None:
+                self.patience.cancel()
+                self.patience = None
+
+    return Connection
