@@ -46,8 +46,7 @@ def test_both_canvases_show_what_the_decoders_did(page: Browser, small: Model) -
         out = alone(small, name, **options)
         shown = [[c.text, c.route, c.strength, c.end, c.label] for c in cells(out.trace)]
         assert drawn(page, panel) == shown, "the page and the notebook draw the same trace differently"
-        nfe, filled, per_forward, _ = counters(page, panel)
-        assert (nfe, filled) == (str(out.nfe), f"{CANVAS} / {CANVAS}") and float(per_forward) > 0
+        assert counters(page, panel)[:3] == [str(out.nfe), f"{CANVAS} / {CANVAS}", str(len(out.tokens))]
         marks = page.js(f"$$('.panel:nth-child({panel + 1}) .um-mark').length")
         assert marks == CANVAS
 

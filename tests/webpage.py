@@ -92,7 +92,7 @@ def text(page: Browser, selector: str) -> str:
 
 
 def counters(page: Browser, panel: int) -> list[str]:
-    return page.js(f"$$('.panel:nth-child({panel + 1}) .counters dd').map((n) => n.textContent)")
+    return page.js(f"$$('.panel:nth-child({panel + 1}) .counters dd:not(.more)').map((n) => n.textContent)")
 
 
 def give(page: Browser, *files: Path) -> None:

@@ -105,11 +105,15 @@ def generation_html(out: Generation) -> str:
     title = f"{escape(decoder_title(trace.header))} on {escape(str(trace.header.get('model', '')))}"
     return (
         f'<div class="um um-note"><style>{stylesheet()}</style>'
-        f'<p class="um-title"><b>{title}</b> · {facts}</p>'
+        f'<p class="um-title"><b>{title}</b> · {facts}</p>{warnings_html(out)}'
         f'<div class="um-canvas" role="img" aria-label="canvas of {trace.canvas_length} positions">'
         f"{''.join(map(cell_html, cells(trace)))}</div>{map_html(trace)}{legend_html(trace)}"
         f'<pre class="um-answer">{escape(out.text)}</pre></div>'
     )
+
+
+def warnings_html(out: Generation) -> str:
+    return "".join(f'<p class="um-warned">{escape(str(warning))}</p>' for warning in out.warnings)
 
 
 def cell_html(cell: Cell) -> str:

@@ -203,8 +203,14 @@ class Scheduler:
         if not row.done and job.settled(task.prefix):
             row.settled = True
         if row.done:
-            task.result = self.finish(row)
-            self.on_row(task.result)
+            try:
+                result = self.finish(row)
+                self.on_row(result)
+            except Exception as bug:  # in naming tokens or in judging the decode: this request's own misfortune
+                log.exception("a finished row could not be closed")
+                self.fail(job, failed(f"the answer could not be closed ({type(bug).__name__})", "internal_error"))
+                return
+            task.result = result
             now = time.monotonic()
             self.interval += 0.2 * (min(now - self.left_at, 5.0) - self.interval)
             self.left_at = now

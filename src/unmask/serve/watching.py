@@ -41,7 +41,7 @@ class Telling:
             header = self.task.row.trace.header
             words = self.service.model.tokenizer.unknown_words(str(header["prompt"]))
             if words:
-                yield line({"warning": {"unknown_words": words[:8]}})
+                yield line({"unknown_words": words[:8]})
             yield line({"format": FORMAT, "version": VERSION, **header})
             told = 0
             while True:
@@ -54,7 +54,11 @@ class Telling:
                 if finished:
                     break
                 await self.pending.news()
+            result = self.task.result
+            assert result is not None
             trace = self.task.row.trace
+            if result.warnings:
+                yield line({"warnings": [warning.to_json() for warning in result.warnings]})
             yield line({"format": FORMAT, "version": VERSION, **trace.header})
             yield line({"end": trace.end})
         except ApiError as error:

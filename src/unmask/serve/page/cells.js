@@ -1,7 +1,7 @@
 // The canvas: one cell per position, as a list box that arrow keys walk through.
 
 import { el, say, update } from "./dom.js";
-import { quoted, reason, shown, tenths } from "./words.js";
+import { END, quoted, reason, shown, tenths } from "./words.js";
 
 /** What a position shows after `count` steps. The last state of a run is what unmask/view.py draws. */
 export function cellOf(run, position, count) {
@@ -23,6 +23,8 @@ export class Canvas {
     this.onPick = onPick;
     this.cells = [];
     this.current = 0;
+    this.seen = 0; // cells that are shown; the others are folded away
+    this.tail = el("p", { class: "tail", hidden: true });
     this.node = el("div", { class: "um-canvas", role: "listbox", "aria-label": label, "aria-orientation": "horizontal" });
     this.node.addEventListener("pointerover", (event) => this.from(event, "hover"));
     this.node.addEventListener("pointerleave", () => this.onPick(null, "leave"));
@@ -47,12 +49,14 @@ export class Canvas {
         el("span", { class: "um-text" })),
     ); // prettier-ignore
     this.current = 0;
+    this.seen = length;
     this.node.replaceChildren(...this.cells);
   }
 
   /** Masked cells show the latest guess, faintly, and mark those that only wait for what is before them. */
-  draw(run, count, { guesses, still }) {
+  draw(run, count, { guesses, still, fold }) {
     this.resize(run.length);
+    this.fold(run, count, fold ? run.body : run.length);
     for (let position = 0; position < run.length; position += 1) {
       const node = this.cells[position];
       const cell = cellOf(run, position, count);
@@ -68,8 +72,24 @@ export class Canvas {
     }
   }
 
+  /** The tail behind the answer is told in a line. */
+  fold(run, count, seen) {
+    if (seen !== this.seen) this.cells.forEach((node, position) => (node.hidden = position >= seen));
+    this.seen = seen;
+    this.tail.hidden = seen === run.length;
+    if (this.tail.hidden) return;
+    let filled = 0;
+    for (let position = seen; position < run.length; position += 1) filled += run.at(position, count) !== null;
+    const all = run.length - seen;
+    say(this.tail, `… ${END} ${seen}–${run.length - 1}: ${filled === all ? `${all} filled` : `${filled} of ${all} filled`}`);
+    this.tail.style.setProperty("--share", filled / all);
+  }
+
   blank(length) {
     this.resize(length);
+    this.seen = length;
+    this.tail.hidden = true;
+    this.cells.forEach((node) => (node.hidden = false));
     this.cells.forEach((node, position) => {
       say(node.firstChild, "");
       for (const name of ["data-strength", "data-end", "data-fresh", "data-wait"]) node.removeAttribute(name);
@@ -87,11 +107,11 @@ export class Canvas {
 
   key(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns(), ArrowUp: -this.columns() }[event.key];
-    const target = event.key === "Home" ? 0 : event.key === "End" ? this.cells.length - 1 : step ? this.current + step : null;
+    const target = event.key === "Home" ? 0 : event.key === "End" ? this.seen - 1 : step ? this.current + step : null;
     if (target !== null) {
       event.preventDefault();
       event.stopPropagation();
-      if (target >= 0 && target < this.cells.length) {
+      if (target >= 0 && target < this.seen) {
         this.rove(target);
         this.cells[target].focus();
       }

@@ -67,7 +67,16 @@ function figures(run, seat) {
   const rows = NUMBERS.filter(([name]) => seat.values[name] !== undefined).map(([name, label, meaning]) =>
     el("div", { class: "figure", title: meaning }, el("dt", {}, label), el("dd", {}, number(seat.values[name]), limit(run, seat, name)), gauge(run, seat, name)),
   );
-  return el("dl", { class: "figures" }, ...rows);
+  return el("dl", { class: "figures" }, ...rows, unread(run, seat));
+}
+
+/** RPD reads the layers only where they can change the outcome (docs/decoders.md): why not here. */
+function unread(run, seat) {
+  const { theta_s: needed, theta_c: low, theta_h: high } = run.params;
+  if (typeof needed !== "number" || low === high || seat.values.K !== undefined) return null;
+  const { c } = seat.values;
+  const why = c >= high ? "confidence alone decides" : c < low ? "too uncertain to be a candidate" : "E above β decides";
+  return el("div", { class: "figure" }, el("dt", {}, "K, r, S"), el("dd", {}, el("small", {}, `not read: ${why}`)));
 }
 
 /** What a number was held against, where the decoder has such a bound. */
@@ -113,8 +122,8 @@ function history(run, waited, vocabulary, done) {
     const guess = (seat) => (run.ends(seat.token) ? END : quoted(run.piece(seat.token)));
     const guesses = from.token === to.token ? guess(to) : `${guess(from)} → ${guess(to)}`;
     const numbers = [`c ${path("c")}`, to.values.E === undefined ? null : `E ${path("E")}`].filter(Boolean).join(", ");
-    return el("li", {}, el("b", {}, steps), ` ${vocabulary.reasons[name] ?? name}`, why ? el("small", {}, ` ${why}`) : null,
-      el("div", { class: "trail" }, `${guesses}  ·  ${numbers}`)); // prettier-ignore
+    return el("li", {}, el("b", {}, steps), ` ${vocabulary.reasons[name] ?? name}`,
+      el("div", { class: "trail" }, why ? `${why}\n` : "", `${guesses}  ·  ${numbers}`)); // prettier-ignore
   });
   const count = waited.reduce((sum, { from, to }) => sum + to.step - from.step + 1, 0);
   return el("details", { class: "waited", open: items.length <= 6 },

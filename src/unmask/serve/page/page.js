@@ -1,6 +1,6 @@
 // The page, put together: the form starts decodes, the player moves, panels and ledger draw.
 
-import { byId, say } from "./dom.js";
+import { byId, el, say } from "./dom.js";
 import { Form } from "./form.js";
 import { Popover } from "./popover.js";
 import { Panel } from "./panel.js";
@@ -9,7 +9,8 @@ import { Run, TraceError } from "./run.js";
 import { offer, Refused, useKey, watch } from "./stream.js";
 import { themes, Transport } from "./transport.js";
 
-const page = { offer: null, form: null, panels: [], stopping: null, position: null, pinned: false, dismissed: null };
+const page = { offer: null, form: null, panels: [], stopping: null, position: null, pinned: false, dismissed: null, still: false };
+const pointer = { x: -1, y: -1 };
 const player = new Player(() => draw());
 const transport = new Transport(player);
 const popover = new Popover(byId("ledger"), () => pick(null, null, "close"));
@@ -37,7 +38,8 @@ async function connect() {
   byId("key-form").hidden = true;
   complain("");
   say(byId("model"), page.offer.model);
-  page.panels.forEach((panel) => (panel.routes = Object.keys(page.offer.routes)));
+  page.panels.forEach((panel) => (panel.meanings = page.offer.routes));
+  explain(page.offer);
   page.form = new Form(page.offer);
   blank();
   document.documentElement.dataset.ready = "";
@@ -49,6 +51,14 @@ function blank() {
   const length = Math.max(1, Math.min(page.form.canvasLength, page.offer.max_canvas)) || page.offer.canvas_length;
   seatPanels(names.length);
   names.forEach((name, i) => page.panels[i].empty(name, length));
+}
+
+/** What the colours, the reasons and the keys mean, at the foot of the page. */
+function explain({ routes, reasons }) {
+  const row = (term, words) => [el("dt", {}, ...term), el("dd", {}, words)];
+  byId("routes").replaceChildren(...Object.entries(routes).flatMap(([route, words]) =>
+    row([el("span", { class: "um-key", "data-route": route }), route], words))); // prettier-ignore
+  byId("reasons").replaceChildren(...Object.entries(reasons).flatMap(([reason, words]) => row([reason], words)));
 }
 
 function seatPanels(count) {
@@ -69,6 +79,7 @@ async function decode() {
   const runs = requests.map(() => new Run());
   load(runs, requests.map((request) => request.decoder));
   player.play();
+  reveal();
   await Promise.all(requests.map(async (request, i) => {
     try {
       const run = await watch(request, controller.signal, (news) => arrived(news, i));
@@ -99,6 +110,20 @@ function settle() {
     page.stopping = null;
     busy(false);
   }
+}
+
+/** The canvases are what one wants to watch: bring them up where they are mostly out of sight. A pointer that has
+    not moved then does not point at what comes to lie under it. */
+function reveal() {
+  page.still = true;
+  const { top } = byId("stage").getBoundingClientRect();
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  if (top > 0.3 * window.innerHeight) byId("stage").scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+}
+
+function moved({ clientX, clientY }) {
+  if (clientX !== pointer.x || clientY !== pointer.y) page.still = false;
+  [pointer.x, pointer.y] = [clientX, clientY];
 }
 
 function stop() {
@@ -152,15 +177,18 @@ function draw() {
   const { position, pinned } = page;
   page.panels.forEach((panel, i) => {
     const run = player.runs[i];
-    if (run?.header) panel.draw(player.steps(run), { guesses: byId("guesses").checked, still: player.still(run), position, pinned });
+    if (run?.header) panel.draw(player.steps(run), { ...shown(), still: player.still(run), position, pinned });
   });
   transport.draw();
   popover.refresh(player, page);
 }
 
+const shown = () => ({ guesses: byId("guesses").checked, fold: !byId("tail").checked });
+
 /** A position was pointed at, focused or pinned in one of the canvases; the other canvas marks it too. */
 function pick(panel, position, how) {
   if ((how === "leave" || how === "hover") && page.pinned) return;
+  if (how === "hover" && page.still) return;
   const here = `${panel?.side} ${position}`;
   if (how === "hover" && page.dismissed === here) return; // closed a moment ago, and the pointer has not left
   page.dismissed = how === "close" ? `${popover.panel?.side} ${page.position}` : null;
@@ -177,5 +205,8 @@ function seek(panel, step) {
   player.seek(player.mode === "steps" ? step : (panel.run.totals[step]?.seconds ?? 0));
 }
 
+for (const kind of ["pointermove", "pointerover"]) document.addEventListener(kind, moved, { capture: true });
+byId("tail").checked = !matchMedia("(max-width: 720px)").matches;
+byId("tail").addEventListener("change", () => pick(null, null, "close"));
 byId("guesses").addEventListener("change", draw);
 start();

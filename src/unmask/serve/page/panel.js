@@ -3,34 +3,44 @@
 import { Canvas } from "./cells.js";
 import { el, say, update } from "./dom.js";
 import { CommitMap } from "./map.js";
-import { END, number, visible } from "./words.js";
+import { END, number, remedy, visible } from "./words.js";
+
+const COUNTERS = [
+  ["NFE", "forward passes through the model so far"],
+  ["filled", "positions committed, of the whole canvas"],
+  ["tokens", "of the answer: committed before the first end of text"],
+  ["time", "of decoding; where steps are shared with other canvases, this one's share"],
+];
 
 export class Panel {
   constructor(side, { onPick, onSeek }) {
     this.side = side;
     this.run = null;
-    this.routes = []; // in the order in which they are told
+    this.meanings = {}; // route -> a sentence, in the order in which they are told
     this.canvas = new Canvas(`canvas ${side}`, (position, how) => onPick(this, position, how));
     this.map = new CommitMap((step) => onSeek(this, step));
     this.title = el("h2", {}, "");
     this.badge = el("span", { class: "badge" });
     this.params = el("p", { class: "params" });
-    this.counters = Object.fromEntries(["forwards", "filled", "per forward", "time"].map((name) => [name, el("dd", {}, "0")]));
+    this.counters = Object.fromEntries(COUNTERS.map(([name]) => [name, { value: el("dd"), more: el("dd", { class: "more" }) }]));
     this.answer = el("div", { class: "answer", "aria-label": `text ${side}` });
     this.legend = el("ul", { class: "um-legend", "aria-label": "routes" });
     this.problem = el("p", { class: "problem", hidden: true });
-    this.hint = el("p", { class: "unknown", hidden: true });
+    this.notes = el("div", { class: "notes", role: "status" });
     this.save = el("button", { type: "button", class: "quiet", disabled: true, onclick: () => this.download() }, "Save run");
     this.node = el("section", { class: "panel", "aria-label": `decoder ${side}` },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge), this.save), this.params,
-      el("dl", { class: "counters" }, ...Object.entries(this.counters).map(([name, value]) => el("div", {}, el("dt", {}, name), value))),
-      this.problem, this.hint, this.canvas.node, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
+      el("dl", { class: "counters" }, ...COUNTERS.map(([name, meaning]) =>
+        el("div", { title: meaning }, el("dt", {}, name), this.counters[name].value, this.counters[name].more))),
+      this.problem, this.notes, this.canvas.node, this.canvas.tail, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
   }
 
   show(run) {
     this.run = run;
     this.save.disabled = true;
-    this.problem.hidden = this.hint.hidden = true;
+    this.problem.hidden = true;
+    this.notes.replaceChildren();
+    this.noted = "";
     this.map.clear();
   }
 
@@ -48,7 +58,7 @@ export class Panel {
     this.canvas.blank(length);
     this.legend.replaceChildren();
     this.answer.replaceChildren();
-    for (const [key, value] of Object.entries({ forwards: "0", filled: `0 / ${length}`, "per forward": "–", time: "0 s" })) say(this.counters[key], value);
+    this.count({ nfe: 0, filled: 0, seconds: 0 }, length, 0);
   }
 
   fail(message) {
@@ -57,17 +67,14 @@ export class Panel {
     this.state("failed");
   }
 
-  draw(count, { guesses, still, position, pinned }) {
+  draw(count, { guesses, still, fold, position, pinned }) {
     const run = this.run;
     if (!run?.header) return;
     const total = run.totals[count];
     say(this.params, changed(run));
     update(this.params, "title", changed(run));
-    say(this.counters.forwards, String(total.nfe));
-    say(this.counters.filled, `${total.filled} / ${run.length}`);
-    say(this.counters["per forward"], total.nfe ? number(total.filled / total.nfe) : "–");
-    say(this.counters.time, `${total.seconds.toFixed(2)} s`);
-    this.canvas.draw(run, count, { guesses, still });
+    this.count(total, run.length, run.answerTokens(count));
+    this.canvas.draw(run, count, { guesses, still, fold });
     this.canvas.mark(position, pinned);
     this.map.draw(run, count, position);
     this.tell(run, count);
@@ -75,7 +82,21 @@ export class Panel {
     this.save.disabled = !run.end;
     if (run.error) this.fail(run.error);
     else this.state(run.live ? "decoding" : count < run.steps.length ? "" : "done");
-    if (run.warning) this.note(run.warning);
+    this.note(run, count === run.steps.length);
+  }
+
+  count({ nfe, filled, seconds }, length, tokens) {
+    const per = (amount, by, unit) => (by > 0 && amount > 0 ? `${number(amount / by)} ${unit}` : "");
+    const rows = {
+      NFE: [String(nfe), "forwards"],
+      filled: [`${filled} / ${length}`, per(filled, nfe, "per forward")],
+      tokens: [String(tokens), per(tokens, nfe, "per forward")],
+      time: [`${seconds.toFixed(2)} s`, per(tokens, seconds, "tokens/s")],
+    };
+    for (const [name, [value, more]] of Object.entries(rows)) {
+      say(this.counters[name].value, value);
+      say(this.counters[name].more, more);
+    }
   }
 
   state(name) {
@@ -83,9 +104,14 @@ export class Panel {
     this.badge.dataset.state = name;
   }
 
-  note(warning) {
-    say(this.hint, `This model’s vocabulary lacks ${warning.unknown_words.map((word) => `“${word}”`).join(", ")}.`);
-    this.hint.hidden = false;
+  /** What to know about this decode: words its model cannot read, and, once it is over, how it went wrong. */
+  note(run, over) {
+    const words = run.unknownWords.map((word) => `“${word}”`).join(", ");
+    const told = words ? [["", `This model’s vocabulary lacks ${words}.`, ""]] : [];
+    if (over) told.push(...run.warnings.map(({ code, sentence, fix }) => [code, `${sentence}.`, remedy(code, fix)]));
+    if (this.noted === (this.noted = JSON.stringify(told))) return;
+    this.notes.replaceChildren(...told.map(([code, sentence, fix]) =>
+      el("p", { class: code ? "warned" : "unknown" }, capital(sentence), fix ? el("span", { class: "fix" }, ` ${fix}`) : null))); // prettier-ignore
   }
 
   /** The text as it stands: committed tokens up to the first end, and gaps the size of what is masked. */
@@ -113,10 +139,10 @@ export class Panel {
   }
 
   key(run, count) {
-    const order = (route) => (this.routes.indexOf(route) + 1 || 99);
+    const order = (route) => (Object.keys(this.meanings).indexOf(route) + 1 || 99);
     const counts = [...run.routes(count)].sort(([a], [b]) => order(a) - order(b));
     this.legend.replaceChildren(...counts.map(([route, n]) =>
-      el("li", {}, el("span", { class: "um-key", "data-route": route }), route, el("b", {}, String(n))))); // prettier-ignore
+      el("li", {}, el("span", { class: "um-key", "data-route": route }), el("span", { title: this.meanings[route] }, route), el("b", {}, String(n))))); // prettier-ignore
   }
 
   download() {
@@ -130,6 +156,8 @@ export class Panel {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   }
 }
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Line ends stay line ends in the text; everything else that cannot be seen becomes a sign. */
 function piece(run, token) {

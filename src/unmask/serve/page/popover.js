@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { drawLedger } from "./ledger.js";
 import { quoted } from "./words.js";
 
+const GAP = 8;
 const NARROW = matchMedia("(max-width: 720px)");
 
 export class Popover {
@@ -50,21 +51,27 @@ export class Popover {
     if (hidden > -12) window.scrollBy({ top: hidden + 24 });
   }
 
-  /** Below the token if there is room, else above; never outside the window. */
+  /** Beside the token and never over it: below, above, to the right, to the left, wherever there is room first. */
   place() {
     if (!this.panel || this.node.hidden) return;
+    const bar = document.querySelector(".transport").offsetHeight;
+    this.node.style.setProperty("bottom", NARROW.matches ? `${bar}px` : "auto");
     if (NARROW.matches) {
-      this.node.style.removeProperty("left");
-      this.node.style.removeProperty("top");
+      for (const side of ["left", "top"]) this.node.style.removeProperty(side);
       return;
     }
     const cell = this.panel.canvas.cells[this.position].getBoundingClientRect();
-    const box = this.node.getBoundingClientRect();
-    const bottom = window.innerHeight - document.querySelector(".transport").offsetHeight - 8;
-    const below = cell.bottom + 8 + box.height <= bottom;
-    const top = below ? cell.bottom + 8 : Math.max(8, cell.top - 8 - box.height);
-    const left = Math.max(8, Math.min(cell.left, document.documentElement.clientWidth - box.width - 8));
-    this.node.style.setProperty("left", `${left}px`);
+    const { width, height } = this.node.getBoundingClientRect();
+    const [right, bottom] = [document.documentElement.clientWidth - width - GAP, window.innerHeight - bar - height - GAP];
+    const within = (value, most) => Math.max(GAP, Math.min(value, most));
+    const places = [
+      [within(cell.left, right), cell.bottom + GAP, cell.bottom + GAP <= bottom],
+      [within(cell.left, right), cell.top - GAP - height, cell.top - GAP - height >= GAP],
+      [cell.right + GAP, within(cell.top - height / 3, bottom), cell.right + GAP <= right],
+      [cell.left - GAP - width, within(cell.top - height / 3, bottom), true],
+    ];
+    const [left, top] = places.find(([, , fits]) => fits);
+    this.node.style.setProperty("left", `${Math.max(GAP, left)}px`);
     this.node.style.setProperty("top", `${top}px`);
   }
 }

@@ -15,7 +15,8 @@ export class Run {
     this.steps = [];
     this.end = null;
     this.error = null; // a sentence, where the decode failed
-    this.warning = null;
+    this.unknownWords = []; // of the prompt
+    this.warnings = []; // what the decode did that its answer may not survive: {code, sentence, fix}
     this.pieces = {};
     this.lines = []; // of the steps, as they came: a saved run is byte for byte what was told
     this.headerLine = "";
@@ -42,7 +43,8 @@ export class Run {
   add(line) {
     const data = JSON.parse(line);
     if (data.error) this.error = String(data.error.message);
-    else if (data.warning) this.warning = data.warning;
+    else if (data.unknown_words) this.unknownWords = data.unknown_words.map(String);
+    else if (data.warnings) this.warnings = data.warnings.map(({ code, sentence, fix }) => ({ code: String(code), sentence: String(sentence), fix: String(fix) }));
     else if (data.pieces && !data.format) Object.assign(this.pieces, data.pieces);
     else if (data.step) this.addStep(data.step, line);
     else if (data.end) [this.end, this.endLine] = [data.end, line];
@@ -62,9 +64,11 @@ export class Run {
     this.params = { decoder: data.decoder, ...data.params };
     this.committed = new Array(this.length).fill(null); // position -> {step, token, route, values}
     this.totals = [{ nfe: 0, filled: 0, seconds: 0 }]; // after 0, 1, 2 ... steps
+    this.firstEnd = this.length; // the first position that holds an end token
     for (const [position, token] of Object.entries(data.fixed ?? {})) {
       this.committed[position] = { step: -1, token, route: "given", values: { c: 1 } };
       this.totals[0].filled += 1;
+      if (this.ends(token)) this.firstEnd = Math.min(this.firstEnd, Number(position));
     }
   }
 
@@ -76,6 +80,7 @@ export class Run {
     step.positions.forEach((position, i) => {
       if (!step.committed[i]) return;
       filled += 1;
+      if (this.ends(step.tokens[i])) this.firstEnd = Math.min(this.firstEnd, position);
       this.committed[position] = {
         step: number, token: step.tokens[i], route: step.verdicts[i], values: valuesAt(step, i), threshold: step.threshold,
       }; // prettier-ignore
@@ -135,6 +140,23 @@ export class Run {
     let count = 0;
     while (count < this.steps.length && this.totals[count + 1].seconds <= seconds) count += 1;
     return count;
+  }
+
+  /** Tokens of the answer so far: those that stand before the first end of text. What throughput counts. */
+  answerTokens(count) {
+    let tokens = 0;
+    for (let position = 0; position < this.length; position += 1) {
+      const token = this.at(position, count);
+      if (token && this.ends(token.token)) break;
+      if (token) tokens += 1;
+    }
+    return tokens;
+  }
+
+  /** How much of the canvas there is to look at once it is full: the answer and its first end. */
+  get body() {
+    const rest = this.length - this.firstEnd - 1;
+    return this.live || rest < 12 ? this.length : this.firstEnd + 1;
   }
 
   routes(count) {

@@ -26,6 +26,17 @@ export function duration(seconds) {
   return seconds < 100 ? `${seconds.toFixed(2)} s` : `${(seconds / 60).toFixed(1)} min`;
 }
 
+/** A warning's fix in this page's terms; the library's own, for the command line, where there is none. */
+export const remedy = (code, fix) => REMEDIES[code] ?? `To mend it: ${fix}.`;
+const ORDER = "rpd holds back what depends on masked text, and so does a decoder that goes block by block.";
+const REMEDIES = {
+  "premature-end": ORDER,
+  "premature-answer": ORDER,
+  truncated: "A longer canvas gives it more room.",
+  empty: ORDER,
+  "greedy-entropy-order": "Set its temperature to 0.1 and top_p to 0.9, or choose rpd.",
+};
+
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** A piece without anything that could move or hide: line ends and odd characters become signs. */
