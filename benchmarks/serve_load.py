@@ -260,8 +260,8 @@ def table(result: dict[str, Any]) -> str:
         f"{result['other_programs_cores']} of the {result['cores']} cores, on average."
     )
     outcome = (
-        f"{result['right']} of {asked['together']} answers were those of `unmask.generate`; {result['lost']} were lost, "
-        f"{result['wrong']} were wrong. Memory: {memory[0]:.0f} MiB after a fifth of the first round, "
+        f"{result['right']} of {asked['together']} answers were those of `unmask.generate`; {result['lost']} were "
+        f"lost, {result['wrong']} were wrong. Memory: {memory[0]:.0f} MiB after a fifth of the first round, "
         f"{memory[-1]:.0f} MiB at the end, {max(memory):.0f} MiB at most. Median latency {spread(latency['p50'])} s, "
         f"longest {max(latency['max']):.1f} s. A range goes over the rounds."
     )

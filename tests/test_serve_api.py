@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import openai
 import pytest
@@ -15,6 +16,8 @@ import checkpoints
 import unmask
 from serving import PROMPT, Live, chat, expected, running, wait_until
 from unmask.models import Model
+from unmask.serve.catalogue import Catalogue
+from unmask.serve.limits import Limits
 from unmask.serve.service import Settings, public_name
 from unmask.trace import Trace
 
@@ -290,14 +293,28 @@ def test_the_page_gets_the_trace_file_line_by_line(live: Live, small: Model) -> 
     body = {"prompt": PROMPT, "decoder": "rpd", "canvas_length": 32, "options": {"beta": 2}, "seed": 1}
     lines = live.post("/api/watch", json=body).text.splitlines()
     kinds = [next(iter(json.loads(line))) for line in lines]
-    assert kinds[0] == "format" and kinds[-2:] == ["format", "end"] and set(kinds[1:-2]) == {"pieces", "step"}
+    assert kinds[0] == "format" and kinds[-3:] == ["warnings", "format", "end"]
+    assert set(kinds[1:-3]) == {"pieces", "step"}
     steps = [line for line in lines if line.startswith('{"step"')]
     told = Trace.parse("\n".join([lines[-2], *steps, lines[-1]]))
     alone = unmask.generate(small, PROMPT, "rpd", canvas_length=32, beta=2.0, seed=1)
     assert told.header == {**alone.trace.header, "model": "small"}  # type: ignore[union-attr]
+    assert json.loads(lines[-3])["warnings"] == [warning.to_json() for warning in alone.warnings]  # type: ignore
     assert (told.commit_steps() == alone.trace.commit_steps()).all()  # type: ignore[union-attr]
     pieces = {k: v for line in lines if '{"pieces"' in line for k, v in json.loads(line)["pieces"].items()}
     assert pieces.items() <= told.header["pieces"].items()
+
+
+def test_a_third_partys_broken_decoder_does_not_keep_the_others_away(
+    small: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> None:
+        raise ImportError("its own mistake")
+
+    broken = SimpleNamespace(name="broken", value="broken:Broken", load=load)
+    monkeypatch.setattr("unmask.decoders._third_party", lambda: {"broken": broken})
+    catalogue = Catalogue(small, Limits())
+    assert "rpd" in catalogue.entries and "broken" not in catalogue.entries
 
 
 def test_what_the_page_is_told(live: Live) -> None:

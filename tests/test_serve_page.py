@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+import unmask
 from serving import Live, wait_until
 from unmask.cli import main
 from unmask.models import Model
 from unmask.replay import seats
 from unmask.trace import Trace
-from unmask.view import cells
+from unmask.view import REASONS, ROUTES, cells
 from webpage import (  # noqa: F401 (fixtures)
     CANVAS,
     LENIENT,
     OPTIONS,
     PAGE,
+    PROMPT,
     READY,
     Browser,
     alone,
@@ -47,8 +49,20 @@ def test_both_canvases_show_what_the_decoders_did(page: Browser, small: Model) -
         shown = [[c.text, c.route, c.strength, c.end, c.label] for c in cells(out.trace)]
         assert drawn(page, panel) == shown, "the page and the notebook draw the same trace differently"
         assert counters(page, panel)[:3] == [str(out.nfe), f"{CANVAS} / {CANVAS}", str(len(out.tokens))]
+        told = page.js(f"$$('.panel:nth-child({panel + 1}) .warned').map((n) => n.textContent)")
+        assert len(told) == len(out.warnings)
         marks = page.js(f"$$('.panel:nth-child({panel + 1}) .um-mark').length")
         assert marks == CANVAS
+
+
+def test_a_collapsed_decode_is_said_so_with_what_to_do(page: Browser, small: Model) -> None:
+    decode(page, second="left-to-right", canvas=8)
+    out = unmask.generate(small, PROMPT, "left-to-right", canvas_length=8)
+    (warning,) = out.warnings  # type: ignore[union-attr]
+    told = page.js("$$('.panel:last-child .warned').map((n) => n.textContent)")
+    assert len(told) == 1 and warning.sentence[1:] in told[0] and "rpd holds back" in told[0]
+    page.js("$('#first').click()")
+    assert page.js("$$('.panel:last-child .warned').length") == 0, "it is not known before it is over"
 
 
 def test_the_canvases_go_in_step(page: Browser, small: Model) -> None:
@@ -94,6 +108,7 @@ def test_the_ledger_tells_why_and_why_not_before(page: Browser, small: Model) ->
     trace = alone(small, "rpd", **LENIENT).trace
     waited = {p: r for p, r in waits(trace).items() if "upstream" in r}
     position = max(waited, key=lambda p: len(waited[p]))
+    assert page.js("$('#ledger').hidden"), "nobody has pointed at anything yet"
     page.js(f"$$('.panel:first-child .um-cell')[{position}].id = 'picked'")
     page.point("#picked")
     page.wait("!$('#ledger').hidden")
@@ -111,6 +126,10 @@ def test_the_ledger_tells_why_and_why_not_before(page: Browser, small: Model) ->
         assert word in told, word
     assert f"({len(waited[position])} step" in told
     assert "fast-dllm: " in told, "what the other decoder did there"
+    sure = next(p for p in range(CANVAS) if drawn(page, 0)[p][1] == "confidence")
+    page.js(f"$$('.panel:first-child .um-cell')[{sure}].id = 'sure'")
+    page.point("#sure")
+    assert "not read: confidence alone decides" in text(page, "#ledger")
     stable = next(p for p in range(CANVAS) if drawn(page, 0)[p][1] == "stability")
     page.js(f"$$('.panel:first-child .um-cell')[{stable}].id = 'stable'")
     page.point("#stable", click=True)
@@ -118,6 +137,50 @@ def test_the_ledger_tells_why_and_why_not_before(page: Browser, small: Model) ->
     assert all(word in told for word in ("persistence K", "drop r", "stability S", "against θs 1.5"))
     page.press("Escape")
     assert page.js("$('#ledger').hidden")
+
+
+def test_the_ledger_never_lies_over_its_token(page: Browser) -> None:
+    decode(page, **OPTIONS)
+    for height in (900, 620):  # in the lower window there is room neither below nor above
+        page.screen(1280, height)
+        for side, position in (("first", 0), ("first", 9), ("first", 37), ("last", 30), ("last", 63)):
+            page.js(f"$$('.panel:{side}-child .um-cell')[{position}].id = 'at-{side}-{position}-{height}'")
+            page.point(f"#at-{side}-{position}-{height}")
+            page.wait(f"$('#ledger').textContent.includes('position {position}')")
+            apart = page.js(
+                f"(([a, b]) => a.left >= b.right || a.right <= b.left || a.top >= b.bottom || a.bottom <= b.top)"
+                f"(['#ledger', '#at-{side}-{position}-{height}'].map((s) => $(s).getBoundingClientRect()))"
+            )
+            assert apart, f"{side} {position} at {height}"
+
+
+def test_the_tail_behind_the_answer_can_be_folded_away(page: Browser, small: Model, tmp_path: Path) -> None:
+    trace = alone(small, "left-to-right").trace
+    canvas = [int(token) for token in list(trace.canvases())[-1]]
+    end = next(i for i in range(8, CANVAS - 12) if canvas[i] not in canvas[:i])
+    trace.header["stop_ids"] = [canvas[end]]
+    trace.save(tmp_path / "ended.jsonl")
+    give(page, tmp_path / "ended.jsonl")
+    page.wait("$$('.um-mark').length > 0")
+    seen = "$$('.um-cell').filter((n) => !n.hidden).length"
+    assert page.js(seen) == CANVAS and counters(page, 0)[2] == str(end)
+    page.point("#tail", click=True)
+    assert page.js(seen) == end + 1 and f"{end + 1}–{CANVAS - 1}" in text(page, ".tail")
+    page.js("$('.um-cell').focus()")
+    page.press("End")
+    assert page.js("Number(document.activeElement.dataset.position)") == end
+    page.press("Escape")
+    fill(page, "#scrub", str(end + 3))
+    assert f"2 of {CANVAS - end - 1} filled" in text(page, ".tail") and page.js(seen) == end + 1
+    page.point("#tail", click=True)
+    assert page.js(seen) == CANVAS and page.js("$('.tail').hidden")
+
+
+def test_every_route_and_reason_is_explained_on_the_page(page: Browser) -> None:
+    page.point(".help summary", click=True)
+    told = text(page, ".help")
+    for words in (*ROUTES.values(), *REASONS.values()):
+        assert words in told
 
 
 def waits(trace: Trace) -> dict[int, list[str]]:

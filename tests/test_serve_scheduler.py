@@ -236,6 +236,22 @@ def test_the_thread_survives_a_bug_of_its_own_and_ends_when_told(small: Model) -
     assert not subject.alive
 
 
+def test_an_answer_that_cannot_be_closed_fails_alone(small: Model, caplog: pytest.LogCaptureFixture) -> None:
+    def explode(row: Row) -> Any:
+        if row.canvas.length == 3:
+            raise ValueError("a bug that quotes the prompt: " + "secret".upper())
+        return finish(small, row)
+
+    subject = Scheduler(Loop(small), explode, Limits())
+    bad, good = job(small, canvas=3), job(small, canvas=5)
+    subject.submit(bad)
+    subject.submit(good)
+    run(subject)
+    assert bad.error and (bad.error.status, bad.error.code) == (500, "internal_error")
+    assert good.error is None and texts(good)
+    assert "SECRET" not in bad.error.message + caplog.text and "ValueError" in caplog.text
+
+
 def test_early_stop_by_the_answer_ends_a_row(small: Model) -> None:
     subject = scheduler(small)
     short = job(small, canvas=20, settled=lambda prefix: len(prefix) > 3)

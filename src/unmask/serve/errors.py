@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from itertools import takewhile
 from typing import Any
 
@@ -52,6 +53,11 @@ class ApiError(Exception):
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     return ApiError(400, message, code, param)
+
+
+def told(error: BaseException) -> str:
+    """An exception as the log may have it: its kind and its frames. Its text stays out, it may quote a prompt."""
+    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}"
 
 
 def misused(error: UserError) -> ApiError:

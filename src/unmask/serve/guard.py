@@ -12,7 +12,6 @@ import hmac
 import logging
 import re
 import time
-import traceback
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unmask.serve.errors import ApiError, failed
+from unmask.serve.errors import ApiError, failed, told
 from unmask.serve.limits import Limits
 from unmask.serve.metrics import Metrics
 
@@ -87,8 +86,7 @@ class Guard:
             log.info("%s gave up on a client that stopped reading", reply.id)
             raise  # the server closes the connection
         except Exception as error:
-            where = "".join(traceback.format_tb(error.__traceback__))  # without the text: it may quote a prompt
-            log.error("%s failed with %s\n%s", reply.id, type(error).__name__, where)
+            log.error("%s failed with %s", reply.id, told(error))
             await reply.error(failed("internal error", "internal_error"), scope, receive)
         finally:
             self.note(scope, reply, time.perf_counter() - start)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import copy
 import logging
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from unmask.loop import Row
-from unmask.serve.errors import ApiError, failed
+from unmask.serve.errors import ApiError, failed, told
 
 log = logging.getLogger("unmask.serve")
 OUT_OF_MEMORY = "out_of_memory"
@@ -62,9 +61,7 @@ def step_isolated(loop: Any, rows: Sequence[Row]) -> Outcome:
     except Exception as error:
         verdict = describe(error)
         if len(rows) == 1 and verdict.code != OUT_OF_MEMORY:
-            # Frames and type only: an exception's text may quote a prompt.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("a step failed with %s\n%s", type(error).__name__, where)
+            log.error("a step failed with %s", told(error))
     # Outside the handler: the exception, and every tensor its frames held, is gone by now.
     for state in saved:
         state.restore()

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from unmask.api import Generation
 from unmask.loop import Row
-from unmask.serve.errors import ApiError, busy, closing, expired, failed
+from unmask.serve.errors import ApiError, busy, closing, expired, failed, told
 from unmask.serve.isolation import step_isolated
 from unmask.serve.limits import Limits
 
@@ -125,8 +125,8 @@ class Scheduler:
                     self.wake.wait()
             try:
                 self.tick()
-            except Exception:  # a bug here must not take the server along
-                log.exception("the scheduler failed; the requests it held are answered with an error")
+            except Exception as bug:  # must not take the server along
+                log.error("the scheduler failed, the requests it held get an error: %s", told(bug))
                 self.fail_all(failed("internal error in the scheduler", "internal_error"))
 
     def tick(self) -> None:
@@ -203,18 +203,21 @@ class Scheduler:
         if not row.done and job.settled(task.prefix):
             row.settled = True
         if row.done:
-            try:
-                result = self.finish(row)
-                self.on_row(result)
-            except Exception as bug:  # in naming tokens or in judging the decode: this request's own misfortune
-                log.exception("a finished row could not be closed")
-                self.fail(job, failed(f"the answer could not be closed ({type(bug).__name__})", "internal_error"))
-                return
-            task.result = result
-            now = time.monotonic()
-            self.interval += 0.2 * (min(now - self.left_at, 5.0) - self.interval)
-            self.left_at = now
+            self.complete(task)
         job.notify()
+
+    def complete(self, task: Task) -> None:
+        try:
+            result = self.finish(task.row)
+            self.on_row(result)
+        except Exception as bug:  # in naming tokens or in judging the decode: one request's own misfortune
+            log.error("a finished row could not be closed: %s", told(bug))
+            self.fail(task.job, failed(f"the answer could not be closed ({type(bug).__name__})", "internal_error"))
+            return
+        task.result = result
+        now = time.monotonic()
+        self.interval += 0.2 * (min(now - self.left_at, 5.0) - self.interval)
+        self.left_at = now
 
     def leave(self) -> None:
         self.running = [t for t in self.running if t.result is None and t.job.error is None and not t.job.cancelled]

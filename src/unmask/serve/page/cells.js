@@ -39,7 +39,8 @@ export class Canvas {
     if (!cell || (how === "hover" && event.pointerType === "touch")) return;
     const position = Number(cell.dataset.position);
     if (how !== "hover") this.rove(position);
-    this.onPick(position, how);
+    // A press gives the focus before it is a click: what it opened then could lie under the pointer and catch the click.
+    if (how !== "focus" || cell.matches(":focus-visible")) this.onPick(position, how);
   }
 
   resize(length) {

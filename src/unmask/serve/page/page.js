@@ -188,7 +188,7 @@ const shown = () => ({ guesses: byId("guesses").checked, fold: !byId("tail").che
 /** A position was pointed at, focused or pinned in one of the canvases; the other canvas marks it too. */
 function pick(panel, position, how) {
   if ((how === "leave" || how === "hover") && page.pinned) return;
-  if (how === "hover" && page.still) return;
+  if (how === "hover" && (page.still || popover.narrow)) return;
   const here = `${panel?.side} ${position}`;
   if (how === "hover" && page.dismissed === here) return; // closed a moment ago, and the pointer has not left
   page.dismissed = how === "close" ? `${popover.panel?.side} ${page.position}` : null;

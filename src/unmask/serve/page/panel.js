@@ -32,7 +32,7 @@ export class Panel {
       el("header", {}, el("div", { class: "name" }, this.title, this.badge), this.save), this.params,
       el("dl", { class: "counters" }, ...COUNTERS.map(([name, meaning]) =>
         el("div", { title: meaning }, el("dt", {}, name), this.counters[name].value, this.counters[name].more))),
-      this.problem, this.notes, this.canvas.node, this.canvas.tail, this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
+      el("div", {}, this.problem, this.notes), el("div", {}, this.canvas.node, this.canvas.tail), this.legend, this.map.node, el("h3", { class: "label" }, "Text"), this.answer); // prettier-ignore
   }
 
   show(run) {

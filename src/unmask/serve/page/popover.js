@@ -19,6 +19,11 @@ export class Popover {
     for (const name of ["scroll", "resize"]) window.addEventListener(name, () => this.place(), { passive: true });
   }
 
+  /** A narrow screen's ledger lies over the canvas: it waits to be asked for, by a tap or by the keyboard. */
+  get narrow() {
+    return NARROW.matches;
+  }
+
   show(panel, position, pinned) {
     [this.panel, this.position, this.pinned, this.drawn] = [panel, position, pinned, ""];
   }
