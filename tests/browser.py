@@ -128,7 +128,8 @@ class Browser:
     def screen(self, width: int, height: int, *, dark: bool = False, touch: bool = False) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        calm = {"name": "prefers-reduced-motion", "value": "reduce"}  # nothing moves away under the pointer
+        self.call("Emulation.setEmulatedMedia", features=[scheme, calm])
 
     def screenshot(self, path: Path | str, *, full: bool = False) -> None:
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=full)["data"]

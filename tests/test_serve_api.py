@@ -217,7 +217,7 @@ def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) ->
         ({"messages": [{"role": "tool", "content": "x"}]}, "role", "messages.0.role"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content: Input", "messages.0.content"),
         ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, "messages.0.content", "messages.0.content"),
-        ({"extra_body": {"__class__": 1}}, "unknown option for rpd '__class__'", "__class__"),
+        ({"extra_body": {"__class__": 1}}, "unknown option of rpd '__class__'", "__class__"),
         ({"extra_body": {"fallback": "a\nb"}}, "fallback must be a short word", "fallback"),
         ({"stop": ["a" * 1100]}, "stop sequences", "stop"),
     ],

@@ -177,7 +177,7 @@ def test_stop_frees_the_rows(page: Browser, live: Live) -> None:
     page.point("#decode", click=True)
     page.wait("$$('.um-mark').length > 2")
     page.point("#decode", click=True)
-    wait_until(lambda: live.idle, 5)
+    wait_until(lambda: live.idle)
     page.wait("$('#decode').textContent === 'Decode'")
 
 
