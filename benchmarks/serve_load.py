@@ -101,7 +101,8 @@ def answer(model: unmask.Model, prompt: str, args: argparse.Namespace) -> str:
 
 def serve(args: argparse.Namespace) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "unmask", "serve", "--model", args.model, "--name", "m", "--port", "0"]
-    command += ["--device", args.device, "--batch", str(args.batch), "--deadline", "600"]  # a slow machine loses nothing
+    # The deadline is the server's protection, not what is measured: a slow machine answers late, and loses nothing.
+    command += ["--device", args.device, "--batch", str(args.batch), "--deadline", "600"]
     threads = {"OMP_NUM_THREADS": str(args.threads)} if args.threads else {}
     server = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, **threads}
