@@ -64,6 +64,7 @@ def generate(
     seed: int = 0,
     raw: bool = False,
     early_stop: bool = False,
+    drop_tail: bool = False,
     score_dtype: torch.dtype | str | None = None,
     watch: Callable[[Row, Step], None] | None = None,
     **options: Any,
@@ -74,7 +75,8 @@ def generate(
     decoder object. `canvas` fills in the middle: text is kept, numbers are that many masks, as in
     `["def f(x):\\n", 12, "return y"]`. `raw` skips the chat template, and in a raw prompt a special token may be
     spelled out (a chat message is always plain text). `early_stop` ends a row once its answer is final, with
-    masks left behind the end token.
+    masks left behind the end token. `drop_tail`, with it, leaves committed end-of-text behind end-of-text out of
+    the forward: less work, but an approximation, because the model no longer sees how long the tail is.
     """
     import torch
 
@@ -95,7 +97,9 @@ def generate(
     for index, row in enumerate(rows):
         row.tag = index if many else None
         row.trace.header["score_dtype"] = dtype_name(precision)
-    Loop(model, score_dtype=precision, early_stop=early_stop, watch=watch).run(rows)
+        if drop_tail:
+            row.trace.header["drop_tail"] = True
+    Loop(model, score_dtype=precision, early_stop=early_stop, drop_tail=drop_tail, watch=watch).run(rows)
     results = [finish(model, row) for row in rows]
     return results if many else results[0]
 

@@ -74,6 +74,13 @@ class Canvas:
         twin.ids, twin.masked = self.ids.copy(), self.masked.copy()
         return twin
 
+    def reach(self, end_id: int) -> int:
+        """How much of `ids` says anything: a committed end-of-text behind an end-of-text, with nothing else after
+        it, says nothing. Never cuts a mask or the first end-of-text of the tail."""
+        other = np.flatnonzero(self.masked | (self.tokens != end_id))
+        last = int(other[-1]) if other.size else -1
+        return self.prompt_length + min(last + 2, self.length)
+
     def settled_at(self, stop_ids: frozenset[int]) -> bool:
         """Is the answer final: a stop token with nothing masked before it?"""
         open_ = self.open_positions()

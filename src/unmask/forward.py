@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unmask.canvas import Canvas
 from unmask.decoders.base import Lens, lowest_mapped
-from unmask.lens import ROWS_PER_PRODUCT, Readout, StabilityRule, walk
+from unmask.lens import FIRST_DEPTH, ROWS_PER_PRODUCT, Readout, StabilityRule, walk
 from unmask.statistics import Choosable, statistics, trajectory
 
 if TYPE_CHECKING:
@@ -31,37 +31,55 @@ class Forward:
         canvases: Sequence[Canvas],
         guidance: Sequence[float] | None = None,
         keep_from: int | None = None,
+        drop_tail: bool = False,
     ) -> None:
         self.net, self.canvases = model.net, list(canvases)
         self.shift = int(model.spec.shift_logits)
         self.layers = model.spec.layers
-        rows = [canvas.ids for canvas in canvases]
+        end = model.spec.eos_id
+        rows = [canvas.ids[: canvas.reach(end)] if drop_tail else canvas.ids for canvas in canvases]
         self.guidance: dict[int, tuple[int, float]] = {}
         for i, scale in enumerate(guidance or ()):
             if scale > 0:  # classifier-free guidance: a second row whose prompt is masked out
                 self.guidance[i] = (len(rows), scale)
-                blind = canvases[i].ids.copy()
+                blind = rows[i].copy()
                 blind[: canvases[i].prompt_length] = canvases[i].mask_id
                 rows.append(blind)
         self.width = max(len(row) for row in rows)
-        ids = np.full((len(rows), self.width), canvases[0].mask_id, dtype=np.int64)
+        self.ids = np.full((len(rows), self.width), canvases[0].mask_id, dtype=np.int64)
         for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
+            self.ids[i, : len(row)] = row
         self.mask: Tensor | None = None
         if any(len(row) != self.width for row in rows):
             keep = np.arange(self.width)[None] < np.array([len(row) for row in rows])[:, None]
             self.mask = torch.from_numpy(keep).to(self.net.device)
-        keep_from = self.layers if keep_from is None else keep_from
+        self.keep_from = self.layers if keep_from is None else keep_from
+        self.run()
+
+    def run(self) -> None:
         with torch.inference_mode():
-            self.hidden = self.net.states(torch.from_numpy(ids).to(self.net.device), self.mask, keep_from)
+            self.hidden = self.net.states(torch.from_numpy(self.ids).to(self.net.device), self.mask, self.keep_from)
+        self.stride = self.hidden[self.layers].shape[1]  # a recorded forward has a bucket's width
+        self.stamp = getattr(self.net, "stamp", None)
+
+    def kept(self, layer: int) -> Tensor:
+        """A layer's states. Recorded forwards share their buffers: another one since then has overwritten them."""
+        if self.stamp != getattr(self.net, "stamp", None):
+            self.run()
+        return self.hidden[layer]
 
     def slots(self, row: int, positions: np.ndarray) -> np.ndarray:
-        """Flat indices into (rows x width) of the states that predict these canvas positions."""
+        """Flat indices into (rows x stride) of the states that predict these canvas positions."""
         at = np.maximum(self.canvases[row].prompt_length + positions - self.shift, 0)
-        return row * self.width + at
+        return row * self.stride + at
 
     def states(self, layer: int, slots: np.ndarray) -> Tensor:
-        return self.hidden[layer].flatten(0, 1)[torch.from_numpy(slots).to(self.net.device)]
+        return self.kept(layer).flatten(0, 1)[torch.from_numpy(slots).to(self.net.device)]
+
+    def recorded(self, states: Tensor, choosable: Choosable | None, given: Tensor | None = None) -> Tensor | None:
+        """The head and its statistics as one replay, where the network has recordings."""
+        table = getattr(self.net, "table", None)
+        return None if table is None else table(states, choosable, given)
 
     def logits(self, row: int, positions: np.ndarray) -> Tensor:
         """Aligned final logits (n, V) of one row's positions."""
@@ -70,7 +88,7 @@ class Forward:
             if row not in self.guidance:
                 return conditional
             twin, scale = self.guidance[row]
-            offset = (twin - row) * self.width
+            offset = (twin - row) * self.stride
             free = self.net.readout(self.states(self.layers, self.slots(row, positions) + offset))
             return free + (scale + 1) * (conditional - free)
 
@@ -85,7 +103,11 @@ class Forward:
                     logits = torch.cat([self.logits(row, positions) for row, positions in group])
                 else:
                     slots = np.concatenate([self.slots(row, positions) for row, positions in group])
-                    logits = self.net.readout(self.states(self.layers, slots))
+                    states = self.states(self.layers, slots)
+                    if dtype == torch.float32 and (replayed := self.recorded(states, choosable)) is not None:
+                        columns.append(replayed.clone())
+                        continue
+                    logits = self.net.readout(states)
                 token, confidence, entropy = statistics(logits, choosable, dtype)
                 columns.append(torch.stack((token.double(), confidence.double(), entropy.double())))
             table = torch.cat(columns, dim=1).cpu().numpy()
@@ -134,27 +156,31 @@ class Forward:
             reads[rows] += len(layers)
             return self.read(slots[rows], layers, token[rows])
 
-        limit = ROWS_PER_PRODUCT.get(self.net.device.type, 16)
-        readout = walk(project, token, confidence, self.layers, rule, lazy=lazy, rows_per_product=limit)
+        device = self.net.device.type
+        readout = walk(
+            project, token, confidence, self.layers, rule, lazy=lazy,
+            rows_per_product=ROWS_PER_PRODUCT.get(device, 16), first_depth=FIRST_DEPTH.get(device),
+        )  # fmt: skip
         return readout, reads
 
     def read(self, slots: np.ndarray, layers: np.ndarray, token: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each slot at each layer, through the head in one product: argmax and p(token), (slots, layers) both."""
         with torch.inference_mode():
             at = torch.from_numpy(slots).to(self.net.device)
-            states = torch.stack([self.hidden[layer].flatten(0, 1)[at] for layer in layers], dim=1)
+            states = torch.stack([self.kept(layer).flatten(0, 1)[at] for layer in layers], dim=1).flatten(0, 1)
             tokens = torch.from_numpy(np.repeat(token, len(layers))).to(self.net.device)
-            argmax, probability = trajectory(self.net.readout(states.flatten(0, 1)), tokens)
-            table = torch.stack((argmax.double(), probability.double())).cpu().numpy()
-        shape = (len(slots), len(layers))
-        return table[0].astype(np.int64).reshape(shape), table[1].reshape(shape)
+            table = self.recorded(states, None, tokens)
+            if table is None:
+                table = torch.stack([column.double() for column in trajectory(self.net.readout(states), tokens)])
+            numbers = table.cpu().numpy().reshape(2, len(slots), len(layers))
+        return numbers[0].astype(np.int64), numbers[1]
 
     def attention(self, requests: Sequence[tuple[int, float, np.ndarray]]) -> list[np.ndarray]:
         """(row, skip, positions) each -> (n, n) maps between those positions, averaged over the top layers."""
         answers = []
         for row, skip, positions in requests:
             layers = range(lowest_mapped(skip, self.layers), self.layers)
-            hidden = {layer: self.hidden[layer][row : row + 1] for layer in layers}
+            hidden = {layer: self.kept(layer)[row : row + 1, : self.width] for layer in layers}
             mask = None if self.mask is None else self.mask[row : row + 1]
             with torch.inference_mode():
                 maps = self.net.attention_maps(hidden, mask, list(layers))[0]

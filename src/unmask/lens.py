@@ -20,6 +20,9 @@ import numpy as np
 # Layers read per head product: rows x layers up to this many. A GPU reads the head from memory once per
 # product, so it wants everything in one; a CPU pays per row, so it wants to stop early.
 ROWS_PER_PRODUCT = {"cuda": 256, "cpu": 16}
+# A two-stage walk: the first product reads only so many layers. Off until it is measured to pay on a device;
+# benchmarks/device.py compares both.
+FIRST_DEPTH: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def walk(
     *,
     lazy: bool = True,
     rows_per_product: int = 16,
+    first_depth: int | None = None,
 ) -> Readout:
     """Walk every row backward from layer L-1. `project` takes row indices and the layers to read them at."""
     n = len(token)
@@ -72,6 +76,8 @@ def walk(
         if not rows.size or layer < rule.first_layer:
             break
         depth = max(1, min(layer - rule.first_layer + 1, rows_per_product // rows.size))
+        if first_depth and not projected:
+            depth = min(depth, first_depth)
         chosen = np.arange(layer, layer - depth, -1)
         argmax, probability = project(rows, chosen)
         projected += rows.size * depth

@@ -62,9 +62,13 @@ class Loop:
         *,
         score_dtype: torch.dtype = torch.float32,
         early_stop: bool = False,
+        drop_tail: bool = False,
         watch: Callable[[Row, Step], None] | None = None,
     ) -> None:
-        self.model, self.score_dtype, self.early_stop, self.watch = model, score_dtype, early_stop, watch
+        self.model, self.score_dtype, self.watch = model, score_dtype, watch
+        self.early_stop, self.drop_tail = early_stop, drop_tail
+        if drop_tail and not early_stop:
+            raise UserError("drop_tail shortens a decode that may stop early: allow early_stop as well")
         self.timer = time.perf_counter  # what a step's phases are measured with on a CPU
 
     def run(self, rows: Sequence[Row]) -> None:
@@ -107,7 +111,7 @@ class Loop:
     def forward(self, rows: Sequence[Row], canvases: Sequence[Canvas]) -> Forward:
         """One backbone call; `rows[i]` is the row that canvas i belongs to."""
         keep_from = min(row.decoder.keep_from(self.model.spec.layers) for row in rows)
-        return Forward(self.model, canvases, [row.decoder.guidance for row in rows], keep_from)
+        return Forward(self.model, canvases, [row.decoder.guidance for row in rows], keep_from, self.drop_tail)
 
     def views(self, forward: Forward, rows: Sequence[Row], canvases: Sequence[Canvas]) -> list[StepView]:
         """One view per canvas of the forward."""

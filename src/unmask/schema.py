@@ -66,7 +66,7 @@ HEADER: dict[str, Check] = {
     "prompt_ids": list_of(whole), "canvas_length": lambda value: whole(value) and 1 <= value <= CANVAS_LIMIT,
     "fixed": table_of(whole, id_text), "mask_id": whole, "stop_ids": list_of(whole),
     "seed": lambda value: isinstance(value, int) and abs(value) < 1 << 63, "raw": flag, "label": text, "dtype": text,
-    "score_dtype": text, "revision": text, "pieces": table_of(text, id_text),
+    "score_dtype": text, "drop_tail": flag, "revision": text, "pieces": table_of(text, id_text),
 }  # fmt: skip
 STEP: dict[str, Check] = {
     "nfe": whole, "positions": list_of(whole), "tokens": list_of(whole), "c": list_of(real), "H": list_of(real),

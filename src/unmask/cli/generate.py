@@ -37,10 +37,14 @@ def generate(
     early_stop: Annotated[
         bool, Option("--early-stop", help="stop once the answer is final, whatever is masked behind it")
     ] = False,
+    drop_tail: Annotated[
+        bool, Option("--drop-tail", help="with --early-stop: no forward over repeated end-of-text (approximate)")
+    ] = False,
     device: opt.Device = None,
     dtype: opt.Dtype = None,
     revision: opt.Revision = None,
     score_dtype: opt.ScoreDtype = "float32",
+    compiled: opt.Compile = False,
     watch: Annotated[bool, Option("--watch", help="show the canvas as it is unmasked, on stderr")] = False,
     trace: Annotated[Path | None, Option(metavar="FILE", help="record every step, for unmask replay")] = None,
     json: opt.Json = False,
@@ -59,7 +63,7 @@ def generate(
         opt.check_writable(trace)
     early = opt.early_decoder(decoder, option)
     precision = opt.parse_score_dtype(score_dtype)
-    loaded = opt.load_model(model, device, dtype, revision)
+    loaded = opt.load_model(model, device, dtype, revision, compiled)
     policy = opt.late_decoder(early, decoder, option, loaded)
     warn_unknown(loaded, prompt, infill)
     known = guardrails.before(policy.name, policy.params())  # before minutes are spent on it
@@ -69,7 +73,7 @@ def generate(
         watcher = stack.enter_context(Watcher(loaded.tokenizer.piece, whole=watch))
         result = unmask.generate(
             loaded, prompt, policy, canvas_length=canvas_length, canvas=canvas, seed=seed, raw=raw,
-            early_stop=early_stop, score_dtype=precision, watch=watcher,
+            early_stop=early_stop, drop_tail=drop_tail, score_dtype=precision, watch=watcher,
         )  # fmt: skip
     assert not isinstance(result, list)
     for warning in result.warnings:

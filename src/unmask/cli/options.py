@@ -29,6 +29,9 @@ Device = Annotated[str | None, Option(help="cpu, cuda or cuda:1; CUDA where ther
 Dtype = Annotated[str | None, Option(help="float32, bfloat16, float16 or float64; the checkpoint's by default")]
 Revision = Annotated[str | None, Option(help="commit, branch or tag of a model on the hub")]
 ScoreDtype = Annotated[str, Option(help="precision of confidence and entropy")]
+Compile = Annotated[
+    bool, Option("--compile", help="replay compiled forwards as CUDA graphs (not yet measured on every device)")
+]
 Json = Annotated[bool, Option("--json", help="print one JSON document")]
 
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -161,7 +164,9 @@ def late_decoder(decoder: Decoder | None, name: str, given: Sequence[str] | None
     return decoder or decoders.get(name, spec=model.spec, **parse_options(name, given, model.spec))
 
 
-def load_model(name: str, device: str | None, dtype: str | None, revision: str | None) -> Model:
+def load_model(
+    name: str, device: str | None, dtype: str | None, revision: str | None, compiled: bool = False
+) -> Model:
     """The model, with a word on stderr while a person waits for it."""
     from unmask import models
     from unmask.show import console
@@ -170,7 +175,10 @@ def load_model(name: str, device: str | None, dtype: str | None, revision: str |
     screen = console(stderr=True)
     spins = screen.is_terminal and local  # a download from the hub draws bars of its own
     with screen.status(f"loading {name}") if spins else contextlib.nullcontext():
-        return models.load(name, revision=revision, device=check_device(device), dtype=dtype)
+        model = models.load(name, revision=revision, device=check_device(device), dtype=dtype)
+    if compiled and (reason := model.compile()):
+        warn(reason)
+    return model
 
 
 def check_device(device: str | None) -> str | None:

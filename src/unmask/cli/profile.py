@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from unmask.cli.options import Device, Dtype, Json, Revision, check_device, check_writable, load_model, print_json
+from unmask.cli.options import (
+    Compile,
+    Device,
+    Dtype,
+    Json,
+    Revision,
+    check_device,
+    check_writable,
+    load_model,
+    print_json,
+)
 from unmask.errors import UserError
 from unmask.wording import columns, number
 
@@ -39,6 +49,7 @@ def profile(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    compiled: Compile = False,
     out: Annotated[Path | None, Option(metavar="FILE", help="write the JSON document here as well")] = None,
     json: Json = False,
 ) -> None:
@@ -68,7 +79,7 @@ def profile(
     load = None if model is None else lambda: load_model(model, device, dtype, revision)
     document = run(
         specs, batches, setup, shape=shape or "tiny", layers=layers, load=load, schedule=schedule,
-        device=check_device(device), dtype=dtype,
+        device=check_device(device), dtype=dtype, compiled=compiled,
     )  # fmt: skip
     if out:
         from unmask.evaluate.folder import write_json
@@ -105,11 +116,12 @@ def table(document: dict[str, Any]) -> str:
 
 
 def footnotes(document: dict[str, Any]) -> str:
+    eager = "".join(f"\nnot compiled: {reason}" for reason in document["why_not"] if reason != "not asked for")
     peaks, hardware, shape = document["peaks"], document["hardware"], document["shape"]
     clock = "CPU time" if document["cpu_time"] else "wall time"
     return (
         f"{document['model']}: {shape['layers']} layers, width {shape['width']}, {shape['parameters'] / 1e6:.1f} M "
         f"parameters, {document['dtype']}; prompt up to {document['prompt']}, canvas {document['canvas']}; {clock}\n"
         f"{hardware['device']}, {hardware['threads']} threads, torch {document['versions']['torch']}; measured peaks "
-        f"{peaks['flops'] / 1e12:.3g} TFLOP/s and {peaks['bandwidth'] / 1e9:.3g} GB/s"
+        f"{peaks['flops'] / 1e12:.3g} TFLOP/s and {peaks['bandwidth'] / 1e9:.3g} GB/s{eager}"
     )

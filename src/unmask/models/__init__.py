@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +71,13 @@ class Model:
 
         return Choosable(self.spec.mask_id, min(self.tokenizer.highest_id + 1, self.spec.rows))
 
+    def compile(self) -> str | None:
+        """Replay compiled forwards from recordings (CUDA). None where that works, else why it does not."""
+        from unmask.models.graphs import recorded
+
+        self.net, reason = recorded(self.net)
+        return reason
+
 
 def load(
     name: str | Path = "tiny",
@@ -77,8 +85,11 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
+    compile: bool = False,
 ) -> Model:
-    """`tiny`, a checkpoint folder, or a hub name -> Model. The device defaults to CUDA where there is one."""
+    """`tiny`, a checkpoint folder, or a hub name -> Model. The device defaults to CUDA where there is one.
+
+    `compile` replays compiled forwards as CUDA graphs, and warns where it cannot (Model.compile)."""
     import torch
 
     from unmask.models.checkpoint import load_backbone
@@ -91,7 +102,10 @@ def load(
     folder = local or fetch(str(name), revision)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     net = load_backbone(folder, device=device, dtype=dtype)
-    return Model(str(name), net, load_tokenizer(folder, net.spec), None if local else folder.name)
+    model = Model(str(name), net, load_tokenizer(folder, net.spec), None if local else folder.name)
+    if compile and (reason := model.compile()):
+        warnings.warn(reason, stacklevel=2)
+    return model
 
 
 def locate(name: str | Path) -> Path | None:

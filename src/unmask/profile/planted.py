@@ -37,7 +37,7 @@ class PlantedForward(Forward):
         argmax, probability = super().read(slots, layers, token)
         self.work.head(self.net.spec, self.net.dtype.itemsize, "projection", argmax.size)
         for i, slot in enumerate(slots.tolist()):
-            row, at = divmod(slot, self.width)
+            row, at = divmod(slot, self.stride)
             canvas, script = self.canvases[row], script_of(self.rows[row])
             position = np.array([max(at - canvas.prompt_length + self.shift, 0)])
             now = script.now(canvas.open_positions())

@@ -30,7 +30,8 @@ RECORDINGS = 4  # different decodes in a batch, at most
 def run(
     specs: Sequence[DecoderSpec], batches: Sequence[int], setup: Setup, *, shape: str = "tiny",
     layers: int | None = None, load: Callable[[], Model] | None = None, schedule: Path | None = None,
-    device: str | None = None, dtype: str | None = None, small_peaks: bool = False,
+    device: str | None = None, dtype: str | None = None, compiled: bool = False,
+    small_peaks: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """`load` gives a real model; without it, random weights of `shape`."""
     given = [Schedule.from_trace(Trace.load(schedule), str(schedule))] if schedule else None
@@ -48,6 +49,7 @@ def run(
             schedules.append(recorded)
             bars.update(task, advance=1, description=f"recorded {spec.label}")
         model = load() if load else random_model(shape, expected, where, precision)  # type: ignore[arg-type]
+        reason = model.compile() if compiled else "not asked for"
         if load:
             check(model.spec, specs, setup, model.spec.context)
         peaks = measure_peaks(model.net.device, model.net.dtype, setup.timer, small_peaks)
@@ -74,6 +76,8 @@ def run(
         "prompt": setup.prompt,
         "canvas": setup.canvas,
         "cpu_time": setup.cpu_time,
+        "compiled": reason is None,
+        "why_not": [reason] if reason else getattr(model.net, "reasons", []),
         "schedule": str(schedule) if schedule else "embedded model, wordproblems, test split",
         "hardware": hardware(model.net.device),
         "versions": versions(),
