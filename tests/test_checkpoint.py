@@ -360,6 +360,45 @@ def test_loading_never_holds_a_second_copy(tmp_path: Path, shards: bool, dtype: 
     assert parameters * 0.8 < grown < parameters + 4 * largest, f"{grown / 1e6:.0f} of {parameters / 1e6:.0f} MB"
 
 
+@pytest.mark.parametrize("kept", ["bfloat16", "float16"])
+def test_all_dtypes_flipped_alike(tmp_path: Path, family: Any, kept: str) -> None:
+    """One half precision read as the other is nonsense that loads: what config.json declares tells."""
+    other = "float16" if kept == "bfloat16" else "bfloat16"
+    checkpoints.write_checkpoint(tmp_path, family, dtype=kept, shards=False, layers=1)
+    edit_config(tmp_path, torch_dtype=kept)
+    load_backbone(tmp_path)
+    edit_config(tmp_path, torch_dtype=other)
+    with pytest.raises(UserError, match=f"store {kept}, but torch_dtype there is {other}"):
+        load_backbone(tmp_path)
+    edit_config(tmp_path, torch_dtype="float32")  # wider or narrower files are the writer's choice
+    assert load_backbone(tmp_path)
+
+
+def test_integers_are_no_weights(folder: Path) -> None:
+    for path in folder.glob("*.safetensors"):
+        size = struct.unpack("<Q", path.read_bytes()[:8])[0]
+        header = path.read_bytes()[8 : 8 + size].replace(b'"F32"', b'"I32"')
+        path.write_bytes(path.read_bytes()[:8] + header + path.read_bytes()[8 + size :])
+    with pytest.raises(UserError, match="is stored as I32; only BF16, F16, F32, F64 can be loaded"):
+        load_backbone(folder)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"eos_token_id": 9999}, "eos_token_id 9999 is outside the model's 320 rows"),
+        ({"pad_token_id": 320}, "pad_token_id 320 is outside"),
+        ({"mask_token_id": 320}, "mask_token_id 320 is outside"),
+        ({"mask_token_id": 7, "eos_token_id": 7}, "the mask and the end of text share the id 7"),
+        ({"mask_token_id": 7, "pad_token_id": 7}, "the mask and the end of text share the id 7"),
+    ],
+)
+def test_ids_that_cannot_be(folder: Path, fields: dict[str, int], words: str) -> None:
+    edit_config(folder, **fields)
+    with pytest.raises(UserError, match=words):
+        load_backbone(folder)
+
+
 def test_the_target_may_be_named_by_text(checkpoint: Path) -> None:
     assert load_backbone(str(checkpoint), device="cpu", dtype="float64").dtype == torch.float64
     for place, words in (

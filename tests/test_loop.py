@@ -263,6 +263,25 @@ def test_the_stated_quantities_are_the_literal_ones(exact_model: unmask.Model, t
     assert read.tolist() == np.flatnonzero(in_band).tolist()
 
 
+@pytest.mark.parametrize("name", ["rpd", "fast-dllm", "left-to-right", "lopa"])
+def test_an_infilled_canvas_is_scored_literally(exact_model: unmask.Model, twin: ExactModel, name: str) -> None:
+    """Given tokens before, between and behind the masks: every step's y, c and H are those of the canvas it saw,
+    read where the family's alignment says (behind a given token, Dream reads that token's own row)."""
+    ids = exact_model.tokenizer.encode("Hello 12")
+    parts = ["The", 5, "12", 1, "a", 3, "assistant", 2, "."]
+    options = {} if name in ("rpd", "left-to-right") else {"block_length": None}
+    canvas_options: dict[str, Any] = {"canvas": parts, "raw": True, "score_dtype": torch.float64}
+    out = decode(exact_model, "Hello 12", name, **canvas_options, **options)
+    masks = sum(part for part in parts if isinstance(part, int))
+    assert out.trace.steps[0].positions.size == masks
+    for before, step in zip(out.trace.canvases(), out.trace.steps, strict=False):
+        seen = twin.view([*ids, *before.tolist()])
+        at = len(ids) + step.positions
+        assert step.token.tolist() == [seen.y[i] for i in at]
+        np.testing.assert_allclose(step.confidence, [seen.c[i] for i in at], atol=2e-5)
+        np.testing.assert_allclose(step.entropy, [seen.H[i] for i in at], atol=1e-4)
+
+
 # --- one forward ----------------------------------------------------------------------------------------------
 
 

@@ -50,8 +50,8 @@ def transformed(logits: Tensor, temperature: float, top_p: float | None, top_k: 
     if top_p is not None and top_p < 1:
         ordered, order = z.sort(dim=-1, descending=True, stable=True)
         p = ordered.softmax(-1)
-        before = p.cumsum(-1) - p
-        drop = torch.zeros_like(z, dtype=torch.bool).scatter(-1, order, before > top_p)
+        spent = p.cumsum(-1)[..., :-1] > top_p  # before this token: the one that crosses stays, and the first always
+        drop = torch.zeros_like(z, dtype=torch.bool).scatter(-1, order[..., 1:], spent)
         z = z.masked_fill(drop, lowest)
     if top_k is not None and top_k < z.shape[-1]:
         z = z.masked_fill(z < z.topk(top_k, dim=-1).values[:, -1:], lowest)

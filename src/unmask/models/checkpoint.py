@@ -33,6 +33,7 @@ def load_backbone(
     spec = read_spec(folder)
     files = weight_files(folder)
     stored = check_headers(spec, files)
+    check_declared(folder / "config.json", stored)
     if dtype is None:
         # Half precision on a CPU is slow and coarser than what any number in the docs was measured with.
         dtype = torch.float32 if device.type == "cpu" else stored
@@ -106,7 +107,10 @@ def check_headers(spec: ModelSpec, files: dict[Path, set[str] | None]) -> torch.
                     wanted = list(slots[key].shape)
                     raise UserError(f"{key} in {path} has shape {list(shape)}; config.json implies {wanted}")
                 first = first or (key, dtype)
-                if dtype not in STORED_DTYPES or dtype != first[1]:
+                if dtype not in STORED_DTYPES:
+                    known = ", ".join(STORED_DTYPES)
+                    raise UserError(f"{key} in {path} is stored as {dtype}; only {known} can be loaded")
+                if dtype != first[1]:
                     raise UserError(f"{key} in {path} is stored as {dtype}, but {first[0]} as {first[1]}")
     missing = [key for key in slots if key not in seen]
     if missing:
@@ -114,6 +118,16 @@ def check_headers(spec: ModelSpec, files: dict[Path, set[str] | None]) -> torch.
         raise UserError(f"missing key {missing[0]} ({len(missing)} in all) in {names}")
     assert first is not None
     return STORED_DTYPES[first[1]]
+
+
+def check_declared(path: Path, stored: torch.dtype) -> None:
+    """The two half precisions are equally wide, so that one taken for the other loads, as nonsense."""
+    config = read_json(path)
+    declared = str(config.get("torch_dtype") or config.get("dtype") or "").removeprefix("torch.")
+    halves = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+    if declared in halves and stored in halves.values() and stored != halves[declared]:
+        kept = str(stored).removeprefix("torch.")
+        raise UserError(f"the files beside {path} store {kept}, but torch_dtype there is {declared}: one is wrong")
 
 
 def stream(files: dict[Path, set[str] | None]) -> Iterator[tuple[str, Path, Tensor]]:

@@ -249,6 +249,11 @@ def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own:
             f"{path}: {dims['heads']} heads do not divide a width of {dims['width']} into heads of an even size, "
             f"or {dims['kv_heads']} KV heads do not divide the heads"
         )
+    for name in ("mask_id", "eos_id", "pad_id"):
+        if dims[name] >= dims["rows"]:
+            raise UserError(f"{path}: {family.dims[name]} {dims[name]} is outside the model's {dims['rows']} rows")
+    if dims["mask_id"] in (dims["eos_id"], dims["pad_id"]):
+        raise UserError(f"{path}: the mask and the end of text share the id {dims['mask_id']}: one of them is wrong")
     if family.context_cap:
         dims["context"] = min(dims["context"], family.context_cap)
     return ModelSpec(

@@ -160,8 +160,6 @@ def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer:
     tokenizer = tokenizer_from(fast, {**config, "chat_template": template}, spec)
     if tokenizer.highest_id >= spec.rows:
         raise UserError(f"{folder}: the tokenizer has id {tokenizer.highest_id}, the model only {spec.rows} rows")
-    if spec.mask_id >= spec.rows:
-        raise UserError(f"{folder}: mask_token_id {spec.mask_id} is outside the model's {spec.rows} rows")
     return tokenizer
 
 
