@@ -284,6 +284,11 @@ def test_everything_public_can_be_had() -> None:
         unmask.gnerate  # noqa: B018
 
 
+def test_what_the_documents_name_is_there_after_import_unmask() -> None:
+    code = "import unmask; unmask.models.hf.wrap; unmask.models.spec.read_spec; unmask.models.tokenizer.load_tokenizer"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_generate_stays_a_function_after_use() -> None:
     assert callable(unmask.generate) and unmask.generate is unmask.generate
 

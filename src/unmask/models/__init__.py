@@ -153,6 +153,8 @@ def __getattr__(name: str) -> Any:
     homes = {"load_backbone": "checkpoint", "Backbone": "backbone", "ModelSpec": "spec", "Tokenizer": "tokenizer"}
     if name in homes:
         return getattr(importlib.import_module(f"unmask.models.{homes[name]}"), name)
+    if name in ("hf", "spec", "tokenizer"):  # `unmask.models.hf.wrap(...)` after `import unmask` alone
+        return importlib.import_module(f"unmask.models.{name}")
     raise AttributeError(f"module 'unmask.models' has no attribute {name!r}")
 
 
