@@ -285,7 +285,7 @@ def test_everything_public_can_be_had() -> None:
 
 
 def test_what_the_documents_name_is_there_after_import_unmask() -> None:
-    code = "import unmask; unmask.models.hf.wrap; unmask.models.spec.read_spec; unmask.models.tokenizer.load_tokenizer"
+    code = "import unmask; m = unmask.models; m.hf.wrap; m.spec.read_spec; m.tokenizer.load_tokenizer"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
