@@ -3,8 +3,10 @@
 python benchmarks/evaluate.py --model tiny              overhead and batching, one JSON document
 python benchmarks/evaluate.py --model tiny --memory     10,000 short examples
 
-Overhead is everything but the decoding loop (examples, tokenization, scoring, writing and synchronising, progress)
-as a share of the wall time, with the model's load and without. Batching compares examples per second and answers.
+Overhead is everything but the steps of the decoding loop (examples, tokenization, scoring, writing and synchronising,
+progress), from the moment the model is there: as a share of the wall time, and as a share of this process's processor
+time, which other work on the machine does not change. Batching compares examples per second and per processor second,
+and the answers. Each is measured --repeat times, batch sizes in turn; the median and the range are printed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,31 +23,48 @@ from typing import Any
 
 import torch
 
+from unmask import __version__
 from unmask.cli.specs import parse_decoders
 from unmask.evaluate import Settings, run
+from unmask.evaluate.environment import cpu_name
 from unmask.evaluate.folder import read_samples
 from unmask.evaluate.local import Local
 from unmask.evaluate.plan import Plan
 from unmask.evaluate.progress import Bars
 from unmask.evaluate.specs import DecoderSpec
 
+MILESTONE = 1000  # examples
+
 
 class Timed(Local):
-    """The local executor with a stopwatch: when the model was there, when each sample came."""
+    """The local executor with two stopwatches (wall, processor): from when the model was there, and in steps."""
 
-    ready = 0.0
+    ready = steps = (0.0, 0.0)
     memory: list[tuple[int, int]] = []  # noqa: RUF012 (one instance per process)
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        Timed.ready = time.perf_counter()
+        step = self.worker.loop.step
+
+        def timed(rows: list[Any]) -> None:
+            start = clocks()
+            step(rows)
+            Timed.steps = tuple(total + b - a for total, a, b in zip(Timed.steps, start, clocks(), strict=True))
+
+        self.worker.loop.step = timed  # type: ignore[method-assign]
+        Timed.ready, Timed.steps = clocks(), (0.0, 0.0)
 
     def run(self, decoder: DecoderSpec, indices: Sequence[int]) -> Iterator[list[dict[str, Any]]]:
         count = 0
         for samples in super().run(decoder, indices):
+            if count // MILESTONE < (count + len(samples)) // MILESTONE:  # few: the list is in the memory it measures
+                Timed.memory.append((count + len(samples), resident()))
             count += len(samples)
-            Timed.memory.append((count, resident()))
             yield samples
+
+
+def clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
 
 
 def resident() -> int:
@@ -58,33 +78,38 @@ def evaluate(args: argparse.Namespace, batch_size: int, **more: Any) -> dict[str
         device=args.device, **fields,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
         (row,) = run(settings, Path(folder) / "run", engine=Timed, progress=Bars())
-        end = time.perf_counter()
+        wall, processor = (end - start for start, end in zip(Timed.ready, clocks(), strict=True))
         texts = {sample["index"]: sample["text"] for sample in read_samples(Path(folder) / "run")}
     return {
         "n": row["n"],
-        "seconds_decoding": row["seconds"],
-        "seconds_wall": end - start,
-        "examples_per_second": row["n"] / (end - Timed.ready),
-        "overhead": 1 - row["seconds"] / (end - start),
-        "overhead_without_load": 1 - row["seconds"] / (end - Timed.ready),
+        "seconds_wall": wall,
+        "seconds_processor": processor,
+        "overhead_wall": 1 - Timed.steps[0] / wall,
+        "overhead_processor": 1 - Timed.steps[1] / processor,
         "texts": texts,
     }
 
 
 def batching(args: argparse.Namespace) -> dict[str, Any]:
-    eight, one = evaluate(args, 8), evaluate(args, 1)
-    same = eight.pop("texts") == one.pop("texts")
-    gain = eight["examples_per_second"] / one["examples_per_second"]
-    return {"batch_8": eight, "batch_1": one, "gain": gain, "identical_answers": same}
+    runs = [(evaluate(args, 8), evaluate(args, 1)) for _ in range(args.repeat)]
+    same = len({json.dumps(run.pop("texts"), sort_keys=True) for pair in runs for run in pair}) == 1
+    found: dict[str, Any] = {"n": runs[0][0]["n"], "repeats": args.repeat, "identical_answers": same}
+    for name in ("overhead_wall", "overhead_processor", "seconds_wall", "seconds_processor"):
+        found[f"batch_8_{name}"] = spread([eight[name] for eight, _ in runs])
+    found["gain_wall"] = spread([one["seconds_wall"] / eight["seconds_wall"] for eight, one in runs])
+    found["gain_processor"] = spread([one["seconds_processor"] / eight["seconds_processor"] for eight, one in runs])
+    return found
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 
 def memory(args: argparse.Namespace) -> dict[str, Any]:
     """One step per example and a short canvas: what grows here grows with the number of examples."""
     evaluate(args, 64, limit=10_000, decoder="fast-dllm:threshold=0:block_length=8", canvas_length=8)
-    at = {n: next(size for count, size in Timed.memory if count >= n) for n in (1000, 5000, 10_000)}
-    return {f"resident_mb_after_{n}": size / 2**20 for n, size in at.items()}
+    return {"resident_mb": {n: round(size / 2**20, 1) for n, size in Timed.memory}}
 
 
 def main() -> None:
@@ -95,10 +120,12 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=64)
     parser.add_argument("--canvas-length", type=int)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", action="store_true")
     args = parser.parse_args()
     result = memory(args) if args.memory else batching(args)
-    print(json.dumps({"threads": torch.get_num_threads(), "decoder": args.decoder, **result}, indent=2))
+    machine = {"device": cpu_name(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    print(json.dumps({"unmask": __version__, **machine, "decoder": args.decoder, **result}, indent=2))
 
 
 if __name__ == "__main__":

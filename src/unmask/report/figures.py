@@ -11,6 +11,8 @@ from unmask.errors import UserError
 from unmask.report.tradeoff import Series, pareto, series
 
 MARKERS = "os^Dvp*hX"
+# Okabe and Ito's: told apart by the colour-blind; the markers tell them apart in grey.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 AXES = (
     ("tps", "tokens per second", False),
     ("nfe", "forward calls per example (fewer to the right)", True),
@@ -42,10 +44,11 @@ def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Pat
     drawing, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
     for panel, (key, label, reverse) in zip(panels, AXES, strict=True):
         for number, group in enumerate(groups):
-            plot_series(panel, group, key, f"C{number % 10}", MARKERS[number % len(MARKERS)])
+            plot_series(panel, group, key, COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)])
         plot_front(panel, rows, key, reverse)
         panel.set_xlabel(label)
         panel.grid(alpha=0.25)
+        panel.margins(x=0.1)  # room for the labels
         if reverse:
             panel.invert_xaxis()
     panels[0].set_ylabel("accuracy (%), bars: 95 % interval")
@@ -70,7 +73,7 @@ def plot_series(panel: Any, group: Series, key: str, color: str, marker: str) ->
         xs, ys, yerr=[low, high], color=color, marker=marker, markersize=5, linewidth=1, elinewidth=0.5,
         alpha=0.9, label=name, linestyle="-" if len(rows) > 1 else "none",
     )  # fmt: skip
-    for x, y, row in zip(xs, ys, rows, strict=True):
+    for x, y, row in zip(xs, ys, rows, strict=True) if group.varied else ():  # else the legend says it
         panel.annotate(group.tag(row), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=color)
 
 
@@ -80,5 +83,5 @@ def plot_front(panel: Any, rows: Sequence[Mapping[str, Any]], key: str, reverse:
     front = pareto(points)
     panel.plot(
         [rows[i][key] for i in front], [points[i][1] for i in front], color="black", linewidth=0.8, linestyle=":",
-        label="Pareto front", zorder=0,
+        marker="o", markersize=11, markerfacecolor="none", markeredgewidth=0.8, label="Pareto front", zorder=0,
     )  # fmt: skip
