@@ -158,12 +158,13 @@ def test_the_tail_behind_the_answer_can_be_folded_away(page: Browser, small: Mod
     trace = alone(small, "left-to-right").trace
     canvas = [int(token) for token in list(trace.canvases())[-1]]
     end = next(i for i in range(8, CANVAS - 12) if canvas[i] not in canvas[:i])
-    trace.header["stop_ids"] = [canvas[end]]
+    trace.header |= {"stop_ids": [canvas[end]], "label": "my preset"}
     trace.save(tmp_path / "ended.jsonl")
     give(page, tmp_path / "ended.jsonl")
     page.wait("$$('.um-mark').length > 0")
     seen = "$$('.um-cell').filter((n) => !n.hidden).length"
     assert page.js(seen) == CANVAS and counters(page, 0)[2] == str(end)
+    assert text(page, ".panel h2") == "my preset"
     page.point("#tail", click=True)
     assert page.js(seen) == end + 1 and f"{end + 1}–{CANVAS - 1}" in text(page, ".tail")
     page.js("$('.um-cell').focus()")
@@ -255,6 +256,7 @@ def test_nothing_a_model_or_a_file_says_becomes_markup(page: Browser, small: Mod
     trace.header["pieces"] = dict.fromkeys(trace.header["pieces"], HOSTILE)
     trace.header |= {
         "decoder": HOSTILE,
+        "label": HOSTILE,
         "prompt": HOSTILE,
         "model": HOSTILE,
         "params": {HOSTILE: HOSTILE, "theta_h": 0.9},

@@ -44,7 +44,6 @@ export class Panel {
     this.map.clear();
   }
 
-  /** The name it was asked for by, where that says more than the decoder's own (rpd-paper is an rpd). */
   call(name) {
     this.label = name;
     say(this.title, name);

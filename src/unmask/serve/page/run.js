@@ -92,8 +92,9 @@ export class Run {
     this.lines.push(line);
   }
 
+  /** What it was asked for by, where that says more than the decoder's own name (rpd-paper is an rpd). */
   get name() {
-    return this.header?.decoder ?? "";
+    return String(this.header?.label || (this.header?.decoder ?? ""));
   }
 
   get live() {
