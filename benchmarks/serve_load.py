@@ -157,8 +157,9 @@ async def phase(
             try:
                 text = await ask(client, args, prompt, (number + count) % 2 == 1)
                 outcome["right" if text == wanted[prompt] else "wrong"] += 1
-            except (httpx.HTTPError, KeyError, AssertionError):
+            except (httpx.HTTPError, KeyError, AssertionError) as error:
                 outcome["lost"] += 1
+                print(f"lost: {error!r}", file=sys.stderr)
             latencies.append(time.perf_counter() - start)
             memory.append(resident(pid))
 
@@ -175,9 +176,9 @@ async def phase(
 
 
 def ratios(together: list[dict], alone: list[dict], key: str) -> dict[str, Any]:
-    """Requests per second in each round, over the mean of the one-at-a-time parts before and after it."""
-    rate = [p["requests"] / p[key] for p in together]
-    single = [p["requests"] / p[key] for p in alone]
+    """Right answers per second in each round, over the mean of the one-at-a-time parts before and after it."""
+    rate = [p["right"] / p[key] for p in together]
+    single = [p["right"] / p[key] for p in alone]
     speedups = [r / statistics.mean(single[i : i + 2]) for i, r in enumerate(rate)]
     return {
         "requests_per_second": [round(r, 3) for r in rate], "one_at_a_time": [round(r, 3) for r in single],
