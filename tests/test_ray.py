@@ -67,12 +67,15 @@ def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(small, tmp_path
     killed = threading.Event()
 
     def kill():
+        end = time.monotonic() + 300
         while not (file.exists() and len(file.read_bytes().splitlines()) >= 5):
+            if time.monotonic() > end:
+                return
             time.sleep(0.005)
         ray.kill(hired[0])
         killed.set()
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill, daemon=True)  # a run that fails must not leave it waiting
     thread.start()
     rows = run(settings(small), tmp_path / "ray", engine=connect(monkeypatch, ray))
     thread.join()
