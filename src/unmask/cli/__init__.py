@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "sweep": ("unmask.cli.sweep:sweep", "vary a decoder's parameters and draw the trade-off"),
     "profile": ("unmask.cli.profile:profile", "what a decoding step costs, against what the hardware allows"),
     "report": ("unmask.cli.report:report", "tables and figures from run folders"),
+    "calibrate": ("unmask.cli.calibrate:calibrate", "RPD settings for a model, from its own evidence"),
     "diagnose": ("unmask.cli.diagnose:app", "is the evidence RPD rests on there, for this model?"),
     "models": ("unmask.cli.listing:models", "models by name, and whether they are on this machine"),
     "decoders": ("unmask.cli.listing:decoders", "decoders, their parameters and defaults"),

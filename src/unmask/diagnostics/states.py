@@ -46,12 +46,13 @@ class Encoded:
     prompt_ids: list[int]
     ids: np.ndarray  # canvas tokens
     at: dict[int, int]
+    room: int = 0  # masks behind the target
 
     def positions(self, characters: Sequence[int]) -> np.ndarray:
         return np.array([self.at[character] for character in characters], dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self.prompt_ids) + len(self.ids)
+        return len(self.prompt_ids) + len(self.ids) + self.room
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,11 @@ def check_digits(tokenizer: Tokenizer, name: str) -> dict[str, int]:
     return tokens
 
 
-def encode(model: Model, trace: GoldTrace, raw: bool = False) -> Encoded:
+def encode(model: Model, trace: GoldTrace, raw: bool = False, canvas: int | None = None) -> Encoded:
     """Explicit digit tokenisation: runs between digits are encoded apart, every digit is a token of its own.
 
     The question is the user turn (`raw`: plain text and a line end), the trace the canvas; nothing follows the
-    target, as in the paper."""
+    target, as in the paper, unless `canvas` asks for masks up to that length, as while decoding."""
     tokens = check_digits(model.tokenizer, model.name)
     ids: list[int] = []
     at: dict[int, int] = {}
@@ -136,7 +137,8 @@ def encode(model: Model, trace: GoldTrace, raw: bool = False) -> Encoded:
         else:
             ids += model.tokenizer.encode(part.group())
     question = f"{trace.question}\n" if raw else trace.question
-    encoded = Encoded(trace, encode_prompt(model, question, raw), np.array(ids, dtype=np.int64), at)
+    room = max(0, (canvas or 0) - len(ids))
+    encoded = Encoded(trace, encode_prompt(model, question, raw), np.array(ids, dtype=np.int64), at, room)
     last, first = max(trace.upstream), min(trace.target)
     if encoded.at[last] >= encoded.at[first]:
         raise ValueError("an upstream digit does not precede the target")
@@ -155,7 +157,7 @@ def observe(
 ) -> Iterator[Observation]:
     """One Observation per pattern (characters of the trace). Layers below `lowest` are not read."""
     target = encoded.positions(encoded.trace.target)
-    full = Canvas(encoded.prompt_ids, len(encoded.ids), model.spec.mask_id)
+    full = Canvas(encoded.prompt_ids, len(encoded.ids) + encoded.room, model.spec.mask_id)
     full.commit(np.arange(len(encoded.ids)), encoded.ids)
     for start in range(0, len(patterns), batch_size):
         hidden = [encoded.positions(pattern) for pattern in patterns[start : start + batch_size]]

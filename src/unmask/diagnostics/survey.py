@@ -46,6 +46,7 @@ class Request:
     seed: int = SEED
     raw: bool = False
     patterns: int = PATTERNS
+    canvas: int | None = None  # masks behind the target up to this length; none, as in the paper
     batch_size: int = 16
     device: str | None = None
     dtype: str | None = None
@@ -61,6 +62,8 @@ class Request:
         """As config.json holds it. A file's place is left out: the checksum of its traces is what counts."""
         left_out = ("source", "device", "dtype", "data")
         kept = {name: value for name, value in asdict(self).items() if name not in left_out}
+        if self.canvas is None:
+            del kept["canvas"]
         return {**kept, "source": self.source if isinstance(self.source, str) else "file"}
 
 
@@ -119,7 +122,7 @@ def prepare(request: Request) -> Survey:
     outline = Model(request.model, SimpleNamespace(spec=checkpoint.spec), checkpoint.tokenizer)
     check_digits(outline.tokenizer, outline.name)
     window(outline)  # too few layers: better said before an hour of forwards than after
-    encoded = [encode(outline, trace, request.raw) for trace in gold.traces]
+    encoded = [encode(outline, trace, request.raw, request.canvas) for trace in gold.traces]
     kept = [item for item in encoded if fits(outline, item)]
     if not kept:
         raise UserError(

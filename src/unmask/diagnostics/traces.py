@@ -35,6 +35,7 @@ SEED = 325  # the paper's, for examples and for masks
 FILE_DIGITS, TASK_DIGITS = 48, 12  # upstream digits needed: the paper's in a file, what short traces have in a task
 LEAKS = ("substring", "number")
 TRIES = 200  # generated examples looked at for one that passes
+FRUITLESS = 500  # ... after which a task that gave none is given up
 
 REASONS = {
     "equations": "no equation with digits",
@@ -158,7 +159,8 @@ def collect(
             gold.traces.append(found)
         else:
             gold.dropped[found] += 1
-        if len(gold.traces) == wanted or gold.read == tries:
+        fruitless = wanted is not None and not gold.traces and gold.read == FRUITLESS
+        if len(gold.traces) == wanted or gold.read == tries or fruitless:
             break
     if not gold.traces:
         raise UserError(nothing_left(gold, min_digits))

@@ -73,3 +73,36 @@ def mcnemar(only_a: int, only_b: int) -> float:
         math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + log_half) for i in range(k + 1)
     )
     return min(1.0, 2 * tail)
+
+
+def binomial_upper(wrong: int, n: int, alpha: float = 0.05) -> float:
+    """Clopper and Pearson's one-sided upper bound: the rate at which `wrong` or fewer of n has probability alpha."""
+    if not n or wrong >= n:
+        return 1.0
+    i = np.arange(wrong + 1)
+    log_choose = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in i]
+    low, high = wrong / n, 1.0
+    for _ in range(60):  # bisection: the tail falls as the rate rises
+        p = (low + high) / 2
+        tail = np.exp(log_choose + i * math.log(p) + (n - i) * math.log1p(-p)).sum()
+        low, high = (p, high) if tail > alpha else (low, p)
+    return high
+
+
+def mcnemar_one_sided(fewer: int, more: int) -> float:
+    """Exact: the probability of at least `more` of these discordant pairs falling to one side by chance."""
+    n = fewer + more
+    return sum(math.comb(n, k) for k in range(more, n + 1)) / 2**n
+
+
+def paired_mean(
+    a: Sequence[float], b: Sequence[float], resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, tuple[float, float]]:
+    """Mean of b minus a over the same examples, with a percentile bootstrap interval."""
+    difference = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
+    if not len(difference):
+        return 0.0, (0.0, 0.0)
+    rng = np.random.default_rng(seed)
+    draws = np.array([difference[rng.integers(0, len(difference), len(difference))].mean() for _ in range(resamples)])
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(difference.mean()), (float(low), float(high))
