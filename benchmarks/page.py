@@ -138,8 +138,8 @@ def main() -> None:
     if "cpu" not in found:
         sys.exit("usage: python benchmarks/page.py cpu.json [device.json] > docs/performance.md")
     print(
-        "# Performance\n\nWritten by `python benchmarks/page.py` from what `benchmarks/cpu.py` and `benchmarks/device.py`\n"
-        "measured; do not edit. The floor is counted operations and bytes over rates\n"
+        "# Performance\n\nWritten by `python benchmarks/page.py` from what `benchmarks/cpu.py` and\n"
+        "`benchmarks/device.py` measured; do not edit. The floor is counted operations and bytes over rates\n"
         "measured in the same run (`unmask profile --help`).\n\n"
         + cpu_section(found["cpu"])
         + "\n\n"
