@@ -180,7 +180,7 @@ def recorded(net: Any) -> tuple[Any, str | None]:
         return net, "only models loaded by unmask itself can be compiled: decoding without"
     if net.device.type != "cuda":
         return net, "compilation and CUDA graphs need a CUDA device: decoding without"
-    return GraphBackbone(net, CudaCapture(), compiled_block()), None
+    return GraphBackbone(net, CudaCapture(net.device), compiled_block()), None
 
 
 def compiled_block() -> Callable[..., Tensor]:
@@ -194,11 +194,15 @@ def compiled_block() -> Callable[..., Tensor]:
 class CudaCapture:
     """Records on a CUDA device. All recordings share one memory pool: they never run at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.pool: Any = None
 
-    @torch.inference_mode()
     def __call__(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        with torch.inference_mode(), torch.cuda.device(self.device):
+            return self.record(run)
+
+    def record(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
