@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import unmask
 from unmask.diagnostics.arithmetic import digits, equations, evaluate, number
 from unmask.diagnostics.masking import LEVELS, patterns, scaled, scaling
-from unmask.diagnostics.states import check_digits, encode
+from unmask.diagnostics.states import check_digits, encode, observe
 from unmask.diagnostics.traces import GoldTrace, examine, leaks, load_traces
 from unmask.errors import UserError
 
@@ -137,8 +137,8 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
 def test_labels_prose_and_the_target_are_never_upstream() -> None:
     text = "Step 1: 12+30=42, so 42 are left.\n2. 42*10=420 and 420 it is."
     found = trace(text)
-    assert found.text == "Step 1: 12+30=42, so 42 are left.\n2. 42*10=420"  # ends with the target
-    assert "".join(text[at] for at in found.upstream) == "12304242" + "10"
+    assert found.text == text and "".join(text[at] for at in found.ending) == "420"
+    assert "".join(text[at] for at in found.upstream) == "123042" + "42" + "4210"  # said again: upstream too
     assert "".join(text[at] for at in found.target) == "420"
     assert all(text[at].isdigit() for at in found.upstream + found.target)
     assert max(found.upstream) < min(found.target)
@@ -153,7 +153,7 @@ def test_bare_equations_become_numbered_steps(tmp_path: Path) -> None:
     assert load_traces(tmp_path / "u.jsonl", min_digits=1).traces == gold.traces
     prose = {"id": "p", "question": "?", "answer": "5", "solution": "She has 2 + 3 = <<2+3=5>>5 left.\n#### 5"}
     (tmp_path / "v.jsonl").write_text(json.dumps(prose))
-    assert load_traces(tmp_path / "v.jsonl", min_digits=1).traces[0].text == "She has 2 + 3 = 5"
+    assert load_traces(tmp_path / "v.jsonl", min_digits=1).traces[0].text == "She has 2 + 3 = 5 left.\n#### 5"
 
 
 def test_samples_are_seeded_and_in_source_order(tmp_path: Path) -> None:
@@ -168,7 +168,8 @@ def test_word_problems_give_traces_for_any_model() -> None:
     gold = load_traces("wordproblems", limit=30, split="validation")
     assert len(gold.traces) == 30
     for t in gold.traces:
-        assert t.text.endswith(t.answer) and len(t.upstream) >= 12
+        assert t.text.endswith(f"#### {t.answer}") and len(t.upstream) >= 12
+        assert "".join(t.text[at] for at in t.ending).endswith(t.answer)
         assert t.answer not in t.question and t.answer not in t.text[: min(t.target)]
     longer = load_traces("wordproblems", limit=32, split="validation")
     assert longer.traces[:30] == gold.traces  # a longer run goes on where a shorter one ended
@@ -226,6 +227,23 @@ def test_every_digit_is_a_token_of_its_own(model: unmask.Model) -> None:
         assert encoded.ids[position] == tokens[t.text[at]]
     runs = [model.tokenizer.encode(run) for run in ("Each gets ", " + ", " = ", ", that is $", " x ", " = $")]
     assert len(encoded.ids) == sum(map(len, runs)) + len(encoded.at)  # runs are encoded apart
+
+
+def test_an_ending_is_kept_closed_and_always_hidden(model: unmask.Model) -> None:
+    t = trace("12 + 30 = 42\nSo 42 x 10 = 420 it is.\n#### 420")
+    encoded = encode(model, t)
+    assert encoded.ids[-1] == model.spec.eos_id
+    assert model.tokenizer.decode(encoded.ids[:-1]) == t.text
+    seen = []
+    original = model.net.states
+    model.net.states = lambda ids, *rest: seen.append(ids.clone()) or original(ids, *rest)  # type: ignore
+    try:
+        list(observe(model, encoded, [t.upstream[:1]]))
+    finally:
+        del model.net.states
+    row = seen[0][0, len(encoded.prompt_ids) :]
+    hidden = encoded.positions([*t.upstream[:1], *t.target, *t.ending])
+    assert (row == model.spec.mask_id).nonzero().flatten().tolist() == sorted(hidden.tolist())
 
 
 def test_a_tokenizer_that_joins_digits_is_refused() -> None:

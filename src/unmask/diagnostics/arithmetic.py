@@ -1,8 +1,7 @@
 """Equations in a text: where they are, which of their characters are digits, and whether they hold.
 
 An equation is `expression = number`; the expression has at least one operator. Dollar signs, thousands commas,
-percent signs and brackets are understood. What is not inside an equation (step labels, prose, a number said
-again) is not arithmetic content.
+percent signs and brackets are understood. Step labels ("Step 3:", "2.") are no arithmetic.
 """
 
 from __future__ import annotations
@@ -39,12 +38,16 @@ class Equation:
 
 def equations(text: str) -> list[Equation]:
     """From left to right. `12 + 3 = 15` and `<<12+3=15>>` read alike."""
-    bare = LABEL.sub(lambda label: " " * len(label.group()), text)
-    return [Equation(m.span(1), m.span(2), m.group()) for m in EQUATION.finditer(bare)]
+    return [Equation(m.span(1), m.span(2), m.group()) for m in EQUATION.finditer(without_labels(text))]
 
 
-def digits(text: str, start: int, stop: int) -> list[int]:
-    return [at for at in range(start, stop) if text[at] in "0123456789"]
+def without_labels(text: str) -> str:
+    """Step labels blanked out, every other character in its place."""
+    return LABEL.sub(lambda label: " " * len(label.group()), text)
+
+
+def digits(text: str, start: int = 0, stop: int | None = None) -> list[int]:
+    return [at for at in range(start, len(text) if stop is None else stop) if text[at] in "0123456789"]
 
 
 def number(text: str) -> Fraction | None:

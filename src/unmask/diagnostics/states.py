@@ -125,17 +125,22 @@ def check_digits(tokenizer: Tokenizer, name: str) -> dict[str, int]:
 def encode(model: Model, trace: GoldTrace, raw: bool = False, canvas: int | None = None) -> Encoded:
     """Explicit digit tokenisation: runs between digits are encoded apart, every digit is a token of its own.
 
-    The question is the user turn (`raw`: plain text and a line end), the trace the canvas; nothing follows the
-    target, as in the paper, unless `canvas` asks for masks up to that length, as while decoding."""
+    The question is the user turn (`raw`: plain text and a line end), the trace the canvas. Nothing follows a trace
+    that ends with its target, as in the paper; a response that goes on is closed by an end-of-text token. With
+    `canvas`, what follows the target is masks up to that length instead, as while decoding."""
     tokens = check_digits(model.tokenizer, model.name)
     ids: list[int] = []
     at: dict[int, int] = {}
-    for part in re.finditer(r"[0-9]|[^0-9]+", trace.text):
+    stop = max(trace.target) + 1
+    text = trace.text if canvas is None else trace.text[:stop]
+    for part in re.finditer(r"[0-9]|[^0-9]+", text):
         if part.group() in tokens:
             at[part.start()] = len(ids)
             ids.append(tokens[part.group()])
         else:
             ids += model.tokenizer.encode(part.group())
+    if stop < len(text):
+        ids.append(model.spec.eos_id)
     question = f"{trace.question}\n" if raw else trace.question
     room = max(0, (canvas or 0) - len(ids))
     encoded = Encoded(trace, encode_prompt(model, question, raw), np.array(ids, dtype=np.int64), at, room)
@@ -157,13 +162,13 @@ def observe(
 ) -> Iterator[Observation]:
     """One Observation per pattern (characters of the trace). Layers below `lowest` are not read."""
     target = encoded.positions(encoded.trace.target)
+    ending = encoded.positions([at for at in encoded.trace.ending if at in encoded.at])
     full = Canvas(encoded.prompt_ids, len(encoded.ids) + encoded.room, model.spec.mask_id)
     full.commit(np.arange(len(encoded.ids)), encoded.ids)
     for start in range(0, len(patterns), batch_size):
         hidden = [encoded.positions(pattern) for pattern in patterns[start : start + batch_size]]
-        yield from observe_batch(
-            model, [masked(full, [*h, *target]) for h in hidden], hidden, target, encoded, lowest
-        )
+        states = [masked(full, [*positions, *target, *ending]) for positions in hidden]
+        yield from observe_batch(model, states, hidden, target, encoded, lowest)
 
 
 def masked(full: Canvas, positions: Sequence[int]) -> Canvas:

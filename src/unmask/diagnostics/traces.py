@@ -2,10 +2,13 @@
 
     gold = load_traces("wordproblems", limit=200)            # a task's gold responses, or
     gold = load_traces(Path("gsm8k_aug.jsonl"), limit=2000)  # records with question, trace or equations, answer
-    gold.traces[0].text, .upstream, .target                  # text ends with the target; both are character indices
+    gold.traces[0].text, .upstream, .target                  # both are character indices into the text
 
-A trace ends with the right-hand side of its final equation, the target (paper, "Data construction"). Digits of
-all equations before it, and of its own left-hand side, may be masked: the upstream digits. A trace is kept if
+The target is the right-hand side of the final equation (paper, "Data construction"). Every digit before it may be
+masked, step labels aside: the upstream digits. In prose that includes a number said again ("4 + 8 = 12, so 12 are
+left"), which would otherwise give the masked one away. A file's equations end with the target, as in the paper; the
+gold response of a task goes on (a closing sentence, `#### 12`): that ending is kept, so that the model sees a text of
+the kind it knows, with all of its digits masked in every state. A trace is kept if
 
     integer    its answer is an integer
     final      the right-hand side of its final equation is that answer
@@ -26,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import tasks
-from unmask.diagnostics.arithmetic import digits, equations, number
+from unmask.diagnostics.arithmetic import digits, equations, number, without_labels
 from unmask.errors import UserError, unknown
 from unmask.tasks.data import read_jsonl
 from unmask.tasks.splits import rng_for
@@ -51,10 +54,11 @@ REASONS = {
 class GoldTrace:
     id: str
     question: str
-    text: str  # the gold reasoning up to and including the target
-    upstream: tuple[int, ...]  # characters that may be masked: digits of equations before the target
+    text: str  # the gold reasoning
+    upstream: tuple[int, ...]  # characters that may be masked: digits before the target
     target: tuple[int, ...]  # the target's digits
     answer: str
+    ending: tuple[int, ...] = ()  # digits behind the target: masked in every state, never scored
 
 
 @dataclass
@@ -192,14 +196,14 @@ def examine(identity: str, question: str, text: str, answer: str, min_digits: in
         return "final"
     if not all(equation.holds for equation in found):
         return "verified"
-    spans = [span for e in found[:-1] for span in (e.left, e.right)] + [last.left]
-    upstream = tuple(at for span in spans for at in digits(text, *span))
+    start, stop = last.right
+    upstream = tuple(digits(without_labels(text), 0, start))
     if len(upstream) < min_digits:
         return "digits"
-    start, stop = last.right
     if leaks(answer, question, leak) or leaks(answer, text[:start], leak):
         return "leaked"
-    return GoldTrace(identity, question, text[:stop], upstream, tuple(digits(text, start, stop)), answer)
+    target, ending = digits(text, start, stop), digits(text, stop)
+    return GoldTrace(identity, question, text, upstream, tuple(target), answer, tuple(ending))
 
 
 def leaks(answer: str, text: str, rule: str) -> bool:
