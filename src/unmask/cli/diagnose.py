@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Exit, Option
 
-from unmask.cli.options import Device, Dtype, Json, ModelName, Revision, check_device, warn
+from unmask.cli.options import Device, Dtype, Json, ModelName, Options, Revision, check_device, warn
 from unmask.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from unmask.diagnostics.decodes import Request as Decodes
     from unmask.diagnostics.survey import Request
     from unmask.report.table import Table
 
@@ -42,6 +43,15 @@ Format = Annotated[str, Option("--format", "-f", help="table, md, tex, csv (the 
 Paper = Annotated[bool, Option("--paper", help="the paper's printed values below ours, labelled")]
 FirstLayer = Annotated[int | None, Option(help="ℓ0, 1-based; by default the final half of the layers is analysed")]
 
+Decoders = Annotated[str, Option("--decoders", "-d", help="names, comma-separated; options as name:option=value")]
+Constraints = Annotated[
+    str, Option(help="all, none, or some of most-confident, answer-last, operands-first, comma-separated")
+]
+ConstraintLimit = Annotated[int | None, Option(help="examples per ordering constraint, where fewer than --limit")]
+DecodeBatch = Annotated[int, Option("--batch-size", help="examples decoded together")]
+CanvasLength = Annotated[int | None, Option(help="tokens per answer; the model's own by default")]
+
+DECODERS = "default,fast-dllm,confidence,rpd,rpd-block"
 FILE_LIMIT = 2000  # the paper's
 
 
@@ -111,6 +121,77 @@ def layers(
     conclude("layers", folder, layer_tables(folder, first_layer, paper), form, as_json)
 
 
+@app.command()
+def order(
+    model: ModelName = "tiny",
+    task: Annotated[str, Option("--task", "-t", help="a name from: unmask tasks")] = "wordproblems",
+    decoders: Decoders = DECODERS,
+    constraints: Constraints = "all",
+    option: Options = None,
+    data: Data = None,
+    limit: Annotated[int, Option(help="examples per decoder")] = 40,
+    constraint_limit: ConstraintLimit = None,
+    split: Split = "test",
+    seed: Annotated[int, Option(help="of generated examples, and of decoders that sample")] = 0,
+    raw: Raw = False,
+    batch_size: DecodeBatch = 8,
+    canvas_length: CanvasLength = None,
+    traces: Annotated[list[Path] | None, Option("--trace", help="draw these recorded decodes instead")] = None,
+    out: Out = None,
+    form: Format = "table",
+    as_json: Json = False,
+    paper: Paper = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+) -> None:
+    """In which order do decoders commit, and what is a better order worth? Confidence of the empty canvas, commit
+    order by position and progress, single decodes side by side, and accuracy under ordering constraints."""
+    from unmask.diagnostics.tables import order_tables
+
+    check_format(form)
+    if traces:
+        return draw_traces(traces, out, form, as_json)
+    request = decodes_request(model, task, decoders, constraints, option, data, limit, constraint_limit, split, seed,
+                              raw, batch_size, canvas_length, device, dtype, revision)  # fmt: skip
+    folder = decode_all(request, out)
+    conclude("order", folder, order_tables(folder, paper), form, as_json)
+
+
+@app.command()
+def admitted(
+    model: ModelName = "tiny",
+    task: Annotated[str, Option("--task", "-t", help="a name from: unmask tasks")] = "wordproblems",
+    decoders: Decoders = DECODERS,
+    constraints: Constraints = "all",
+    option: Options = None,
+    data: Data = None,
+    limit: Annotated[int, Option(help="examples per decoder")] = 40,
+    constraint_limit: ConstraintLimit = None,
+    split: Split = "test",
+    seed: Annotated[int, Option(help="of generated examples, and of decoders that sample")] = 0,
+    raw: Raw = False,
+    batch_size: DecodeBatch = 8,
+    canvas_length: CanvasLength = None,
+    out: Out = None,
+    form: Format = "table",
+    as_json: Json = False,
+    paper: Paper = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+) -> None:
+    """What does the stability test admit? Confidence, persistence and drop of the tokens it let through, its share of
+    all commits, and its own ceiling, over the decodes of `order`."""
+    from unmask.diagnostics.tables import admitted_tables
+
+    check_format(form)
+    request = decodes_request(model, task, decoders, constraints, option, data, limit, constraint_limit, split, seed,
+                              raw, batch_size, canvas_length, device, dtype, revision)  # fmt: skip
+    folder = decode_all(request, out)
+    conclude("admitted", folder, admitted_tables(folder, paper), form, as_json)
+
+
 # --- shared -----------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +223,52 @@ def collect(request: Request, out: Path | None) -> Path:
         config = survey(request, out, Bars(StatesBar))
     print(f"{config['account']}\n{out}", file=sys.stderr)
     return out
+
+
+def decodes_request(
+    model: str, task: str, names: str, constraints: str, option: list[str] | None, data: Path | None, limit: int,
+    constraint_limit: int | None, split: str, seed: int, raw: bool, batch_size: int, canvas_length: int | None,
+    device: str | None, dtype: str | None, revision: str | None,
+) -> Decodes:  # fmt: skip
+    from unmask.cli.specs import parse_decoders
+    from unmask.diagnostics.constraints import NAMES
+    from unmask.diagnostics.decodes import Request
+
+    specs = parse_decoders(names, option) if names != "none" else ()
+    words = tuple(word.strip() for word in constraints.split(",") if word.strip())
+    chosen = {"all": NAMES, "none": ()}.get(constraints, words)
+    if not specs and not chosen:
+        raise UserError("nothing to decode: name --decoders or --constraints")
+    return Request(
+        model, task, specs, chosen, limit, constraint_limit, split, seed, batch_size, canvas_length, raw,
+        check_device(device), dtype, revision, data,
+    )  # fmt: skip
+
+
+def decode_all(request: Decodes, out: Path | None) -> Path:
+    """The folder with every decode in it."""
+    from unmask.diagnostics.decodes import DecodesBar, decode
+    from unmask.evaluate.progress import Bars
+
+    asked = {**request.held(), "decoders": [str(spec) for spec in request.decoders]}
+    out = out or default_folder("order", request.model, asked)
+    with resumable(out):
+        decode(request, out, Bars(DecodesBar))
+    print(out, file=sys.stderr)
+    return out
+
+
+def draw_traces(files: list[Path], out: Path | None, form: str, as_json: bool) -> None:
+    """Recorded decodes: the pictures of single decodes and of the order, into `out`."""
+    from unmask.diagnostics.order import analyse, from_traces, order_table
+    from unmask.report.commitment import draw_result
+    from unmask.trace import Trace
+
+    result = analyse(from_traces(Trace.load(path) for path in files))
+    table = order_table(result, f"Commitment order of {len(files)} recorded decodes")
+    print(table.render("json" if as_json else form))
+    for path in draw_result(result, "recorded decodes", out or Path(), "traces"):
+        print(path, file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -185,7 +312,7 @@ def conclude(name: str, folder: Path, tables: Mapping[str, Table], form: str, as
 
 
 def draw(folder: Path, name: str) -> None:
-    from unmask.report.evidence import FIGURES
+    from unmask.report.diagnosed import FIGURES
 
     make: Callable[[Path, Path], list[Path]] = FIGURES[name]
     try:

@@ -2,6 +2,8 @@
 
 upstream_tables(folder)   {"upstream": Table, "quintiles": Table}
 layer_tables(folder)      {"curves": Table, "heatmap": Table, "separation": Table}
+order_tables(folder)      {"order": Table, "constraints": Table}
+admitted_tables(folder)   {"admitted": Table}
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unmask.diagnostics import layers, upstream
+from unmask.diagnostics import admitted, layers, order, upstream
+from unmask.diagnostics.decodes import DECODES
 from unmask.diagnostics.masking import scaling
 from unmask.diagnostics.survey import STATES
+from unmask.errors import UserError
 from unmask.evaluate.folder import read_config, read_samples
 from unmask.report import paper_evidence as paper
 from unmask.report.table import Cell, Table
@@ -80,3 +84,45 @@ def paper_upstream() -> Table:
         )  # fmt: skip
         made.records.append({"model": model, "m": m, "n": n, "low": low, "high": high, "delta": delta})
     return made
+
+
+def order_tables(folder: Path, beside: bool = False) -> dict[str, Table]:
+    config, result = read_order(folder)
+    tables = {"order": order.order_table(result, f"Commitment order: {decoded_subject(config)}")}
+    constraints = order.constraint_table(result)
+    if constraints is not None:
+        tables["constraints"] = constraints
+    if beside:
+        tables["order"].notes.append(f"{paper.SOURCE}: {paper.ORDER_FORWARDS}.")
+        if constraints is not None:
+            values = ", ".join(f"{name} {value:.1f} %" for name, value in paper.CONSTRAINTS.items())
+            constraints.notes.append(f"{paper.SOURCE}, LLaDA on GSM8K: {values}.")
+    return tables
+
+
+def admitted_tables(folder: Path, beside: bool = False) -> dict[str, Table]:
+    config, found = read_admitted(folder)
+    made = admitted.table(found, f"What the stability test admits: {decoded_subject(config)}")
+    if beside:
+        made.notes += [f"{paper.SOURCE}, LLaDA on GSM8K, {name}: {text}." for name, text in paper.ADMITTED.items()]
+        made.notes.append(f"{paper.ADMITTED_DREAM}.")
+    return {"admitted": made}
+
+
+def read_order(folder: Path) -> tuple[dict[str, Any], order.Result]:
+    return read_config(folder, DECODES), order.analyse(read_samples(folder, DECODES))
+
+
+def read_admitted(folder: Path) -> tuple[dict[str, Any], dict[str, admitted.Admitted]]:
+    config = read_config(folder, DECODES)
+    params = {entry["label"]: entry["params"] for entry in config["decoders"]}
+    found = admitted.analyse(read_samples(folder, DECODES), params)
+    if not found:
+        labels = ", ".join(params) or "none"
+        raise UserError(f"no decoder of {folder} tests stability ({labels}): decode with rpd or rpd-block")
+    return config, found
+
+
+def decoded_subject(config: dict[str, Any]) -> str:
+    request, model = config["request"], config["model"]
+    return f"{model['name']} on {request['task']} {request['split']}, canvas {model['canvas_length']}"

@@ -1,11 +1,10 @@
-"""The paper's diagnostic figures, drawn from the folders that `unmask diagnose` writes.
+"""The paper's diagnostic figures on masked states, drawn from the folders that `unmask diagnose` writes.
 
-FIGURES["upstream"](folder, target) -> the files written
+draw_upstream(folder, target) -> the files written
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +140,3 @@ def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
     for spine in panel.spines.values():
         spine.set_visible(False)
     drawing.colorbar(image, ax=panel, label="token error rate (%)", shrink=0.9)
-
-
-FIGURES: dict[str, Callable[[Path, Path], list[Path]]] = {"upstream": draw_upstream, "layers": draw_layers}
