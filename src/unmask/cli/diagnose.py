@@ -36,6 +36,8 @@ MinDigits = Annotated[int | None, Option(help="upstream digits a trace needs; 48
 Leak = Annotated[str, Option(help="how the answer may not occur before its place: as a substring, or as a number")]
 Split = Annotated[str, Option(help="which part of the task's data")]
 Seed = Annotated[int, Option(help="of the sample of traces and of the masks")]
+Masks = Annotated[str, Option(help="mask counts per 48 upstream digits; shorter traces have the same share hidden")]
+Patterns = Annotated[int, Option(help="masking patterns per question and mask count")]
 Raw = Annotated[bool, Option("--raw", help="no chat template")]
 BatchSize = Annotated[int, Option(help="states evaluated together")]
 Out = Annotated[Path | None, Option(help="the folder; named after the settings by default, so that it is shared")]
@@ -66,6 +68,8 @@ def upstream(
     leak: Leak = "substring",
     split: Split = "test",
     seed: Seed = 325,
+    masks: Masks = "4,8,16,32",
+    patterns: Patterns = 16,
     raw: Raw = False,
     batch_size: BatchSize = 16,
     out: Out = None,
@@ -82,8 +86,8 @@ def upstream(
     from unmask.diagnostics.tables import upstream_tables
 
     check_format(form)
-    request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, raw, batch_size,
-                             device, dtype, revision)  # fmt: skip
+    request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, masks,
+                             patterns, raw, batch_size, device, dtype, revision)  # fmt: skip
     folder = collect(request, out)
     conclude("upstream", folder, upstream_tables(folder, paper), form, as_json)
 
@@ -99,6 +103,8 @@ def layers(
     leak: Leak = "substring",
     split: Split = "test",
     seed: Seed = 325,
+    masks: Masks = "4,8,16,32",
+    patterns: Patterns = 16,
     raw: Raw = False,
     batch_size: BatchSize = 16,
     first_layer: FirstLayer = None,
@@ -115,8 +121,8 @@ def layers(
     from unmask.diagnostics.tables import layer_tables
 
     check_format(form)
-    request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, raw, batch_size,
-                             device, dtype, revision)  # fmt: skip
+    request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, masks,
+                             patterns, raw, batch_size, device, dtype, revision)  # fmt: skip
     folder = collect(request, out)
     conclude("layers", folder, layer_tables(folder, first_layer, paper), form, as_json)
 
@@ -197,8 +203,8 @@ def admitted(
 
 def states_request(
     model: str, task: str | None, traces: Path | None, data: Path | None, limit: int | None, min_digits: int | None,
-    leak: str, split: str, seed: int, raw: bool, batch_size: int, device: str | None, dtype: str | None,
-    revision: str | None,
+    leak: str, split: str, seed: int, masks: str, patterns: int, raw: bool, batch_size: int, device: str | None,
+    dtype: str | None, revision: str | None,
 ) -> Request:  # fmt: skip
     from unmask.diagnostics.survey import Request
 
@@ -207,9 +213,13 @@ def states_request(
     if traces is not None and limit is None:
         limit = FILE_LIMIT
     source = traces if traces is not None else task or "wordproblems"
+    try:
+        levels = tuple(int(part) for part in masks.split(","))
+    except ValueError:
+        raise UserError(f"--masks {masks!r} is not a list of numbers: write --masks 4,8,16,32") from None
     return Request(
-        model, source, limit, min_digits, leak, split, seed, raw, batch_size=batch_size, device=check_device(device),
-        dtype=dtype, revision=revision, data=data,
+        model, source, limit, min_digits, leak, split, seed, raw, levels, patterns, batch_size,
+        check_device(device), dtype, revision, data,
     )  # fmt: skip
 
 
@@ -218,7 +228,9 @@ def collect(request: Request, out: Path | None) -> Path:
     from unmask.diagnostics.survey import StatesBar, survey
     from unmask.evaluate.progress import Bars
 
-    out = out or default_folder("states", request.model, {**request.held(), "file": str(request.source)})
+    out = out or default_folder(
+        "states", request.model, {**request.held(), "file": str(request.source), "levels": request.levels}
+    )
     with resumable(out):
         config = survey(request, out, Bars(StatesBar))
     print(f"{config['account']}\n{out}", file=sys.stderr)

@@ -7,6 +7,9 @@ nearest whole number, at least 1. Every pattern is drawn from its own stream, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+
 from unmask.diagnostics.traces import SEED, GoldTrace
 from unmask.tasks.splits import rng_for
 
@@ -29,12 +32,12 @@ def patterns(trace: GoldTrace, level: int, count: int = PATTERNS, seed: int = SE
     return [tuple(sorted(rng.sample(trace.upstream, size))) for rng in draws]
 
 
-def scaling(digits: list[int]) -> str:
+def scaling(digits: list[int], levels: Sequence[int] = LEVELS) -> str:
     """One sentence for tables and captions: how the levels were applied to traces with these digit counts."""
     short = sum(d < FULL for d in digits)
     if not short:
         return f"m upstream digits hidden, as in the paper (every trace has at least {FULL})"
-    shares = ", ".join(f"{level}: {share(level)}" for level in LEVELS)
+    shares = ", ".join(f"{level}: {share(level)}" for level in levels)
     return (
         f"m scaled to the trace: {short} of {len(digits)} traces have fewer than {FULL} upstream digits (median "
         f"{sorted(digits)[len(digits) // 2]}) and have the same share of them hidden as m is of {FULL} ({shares})"
@@ -42,6 +45,4 @@ def scaling(digits: list[int]) -> str:
 
 
 def share(level: int) -> str:
-    from fractions import Fraction
-
     return str(Fraction(level, FULL))

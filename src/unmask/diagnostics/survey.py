@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from unmask.diagnostics.masking import LEVELS, PATTERNS, patterns, scaled
+from unmask.diagnostics.masking import FULL, LEVELS, PATTERNS, patterns, scaled
 from unmask.diagnostics.traces import SEED, Gold, load_traces
 from unmask.errors import UserError
 from unmask.evaluate.folder import Kind, RunFolder, read_config, read_samples
@@ -45,6 +45,7 @@ class Request:
     split: str = "test"
     seed: int = SEED
     raw: bool = False
+    levels: tuple[int, ...] = LEVELS
     patterns: int = PATTERNS
     canvas: int | None = None  # masks behind the target up to this length; none, as in the paper
     batch_size: int = 16
@@ -58,9 +59,15 @@ class Request:
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(self, name)}")
 
+        if not self.levels or len(set(self.levels)) < len(self.levels) or not all(1 <= m < FULL for m in self.levels):
+            raise UserError(
+                f"--masks takes different whole numbers from 1 to {FULL - 1} (of {FULL} digits), "
+                f"not {','.join(map(str, self.levels))}"
+            )
+
     def held(self) -> dict[str, Any]:
         """As config.json holds it. A file's place is left out: the checksum of its traces is what counts."""
-        left_out = ("source", "device", "dtype", "data")
+        left_out = ("source", "device", "dtype", "data", "levels")
         kept = {name: value for name, value in asdict(self).items() if name not in left_out}
         if self.canvas is None:
             del kept["canvas"]
@@ -84,7 +91,7 @@ class Survey:
         return {
             "request": self.request.held(),
             "traces": {"n": len(self.encoded), "sha256": self.gold.digest},
-            "levels": list(LEVELS),
+            "levels": list(self.request.levels),
             "model": {
                 "name": str(self.request.model),
                 "family": spec.family.name,
@@ -166,12 +173,12 @@ def question(model: Model, index: int, encoded: Encoded, request: Request) -> di
 
     began = time.perf_counter()
     trace = encoded.trace
-    drawn = {level: patterns(trace, level, request.patterns, request.seed) for level in LEVELS}
-    flat = [pattern for level in LEVELS for pattern in drawn[level]]
+    drawn = {level: patterns(trace, level, request.patterns, request.seed) for level in request.levels}
+    flat = [pattern for level in request.levels for pattern in drawn[level]]
     seen = observe(model, encoded, flat, batch_size=request.batch_size)  # levels share batches
     levels = {
         str(level): {"masked": scaled(level, len(trace.upstream)), **columns(model, seen, len(drawn[level]))}
-        for level in LEVELS
+        for level in request.levels
     }
     return {
         "index": index, "id": trace.id, "digits": len(trace.upstream), "tokens": len(encoded), "answer": trace.answer,

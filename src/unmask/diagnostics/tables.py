@@ -21,13 +21,15 @@ from unmask.report import paper_evidence as paper
 from unmask.report.table import Cell, Table
 
 
-def upstream_tables(folder: Path, beside: bool = False) -> dict[str, Table]:
+def upstream_tables(folder: Path, beside: bool = False, strict: bool = True) -> dict[str, Table]:
+    """`strict`: too few questions of mixed outcome are an error, not only a sentence below the table."""
     config = read_config(folder, STATES)
     result = upstream.analyse(read_samples(folder, STATES))
-    upstream.require(result, config["model"]["name"])
+    if strict:
+        upstream.require(result, config["model"]["name"])
     notes = [
-        f"{scaling(result.digits)}; {config['request']['patterns']} patterns per question and mask count, seed "
-        f"{config['request']['seed']}.",
+        f"{scaling(result.digits, config['levels'])}; {config['request']['patterns']} patterns per question and mask "
+        f"count, seed {config['request']['seed']}.",
         "Error rates average questions of mixed outcome with equal weight: the five patterns of lowest against the "
         f"five of highest entropy; interval: {upstream.RESAMPLES:,} paired bootstrap resamples of questions.",
     ]

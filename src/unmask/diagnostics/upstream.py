@@ -211,7 +211,7 @@ def quintile_table(result: Result) -> Table:
         low, high = (100 * end for end in group.ci95)
         made.rows.append(
             [
-                Cell(str(number)), Cell(f"{group.low:.2f} to {group.high:.2f}"), Cell(group.n, 0),
+                Cell(str(number)), Cell(f"{nats(group.low)} to {nats(group.high)}"), Cell(group.n, 0),
                 Cell(100 * group.error, 1), Cell(f"[{low:.1f}, {high:.1f}]"),
             ]
         )  # fmt: skip
@@ -222,6 +222,10 @@ def quintile_table(result: Result) -> Table:
             }
         )  # fmt: skip
     return made
+
+
+def nats(value: float) -> str:
+    return f"{value:.3g}" if value >= 0.001 else "<0.001"
 
 
 def verdict(result: Result) -> str:

@@ -16,6 +16,7 @@ from unmask.report import style
 
 END = "~"  # a terminal token in the box picture, as in the paper
 BOXES = 20  # per row
+BOXED = ("most-confident", "default", "rpd")  # decoders whose first decode is drawn as boxes
 ACROSS = 3  # panels per row
 PANELS = 9  # at most, in one figure
 
@@ -36,11 +37,9 @@ def draw_result(result: Result, subject: str, target: Path, stem: str) -> list[P
         index = min(result.samples)
         lines = result.samples[index]
         written += draw_trajectories(lines, index, subject, target, f"trajectories-{stem}")
-        for label in ("most-confident", "rpd"):
-            chosen = label if label in lines else next(iter(lines))
-            written += draw_boxes(lines[chosen], chosen, subject, target, f"boxes-{chosen}-{stem}")
-            if chosen != label:
-                break
+        wanted = [label for label in lines if label.split(":")[0] in BOXED] or list(lines)[:1]
+        for label in wanted:
+            written += draw_boxes(lines[label], label, subject, target, f"boxes-{label}-{stem}")
     if any(name in result.decoders for name in NAMES):
         written += draw_constraints(result, subject, target, f"constraints-{stem}")
     return written

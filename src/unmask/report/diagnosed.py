@@ -55,7 +55,7 @@ def tables(folder: Path, beside: bool = False) -> dict[str, Table]:
     from unmask.diagnostics import tables as made
 
     build = {
-        "upstream": lambda: made.upstream_tables(folder, beside),
+        "upstream": lambda: made.upstream_tables(folder, beside, strict=False),
         "layers": lambda: made.layer_tables(folder, None, beside),
         "order": lambda: made.order_tables(folder, beside),
         "admitted": lambda: made.admitted_tables(folder, beside),

@@ -42,6 +42,9 @@ def upstream_bars(panel: Any, found: list[upstream.Level]) -> None:
             hatch=("//", "")[number], linewidth=0.8,
         )  # fmt: skip
         panel.bar_label(bars, fmt="%.1f", fontsize=8, padding=1)
+    if not found:
+        few = f"fewer than {upstream.NEEDED} questions of mixed\noutcome at every mask count"
+        panel.text(0.5, 0.5, few, ha="center", va="center", transform=panel.transAxes)
     top = max((100 * level.high for level in found), default=1.0)
     for at, level in enumerate(found):
         low, high = (100 * end for end in level.ci95)
@@ -68,7 +71,11 @@ def quintile_line(panel: Any, result: upstream.Result) -> None:
     panel.errorbar(xs, ys, yerr=[low, high], color="black", marker="o", linewidth=1, capsize=3)
     for x, y, up in zip(xs, ys, high, strict=True):
         panel.annotate(f"{y:.1f}", (x, y + up), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=8)
-    panel.set_xticks(list(xs), [f"{group.low:.1f}–{group.high:.1f}\n(n = {group.n})" for group in found], fontsize=8)
+    panel.set_xticks(
+        list(xs),
+        [f"{upstream.nats(group.low)}\nto {upstream.nats(group.high)}\n(n = {group.n})" for group in found],
+        fontsize=8,
+    )
     panel.set_xlabel("cumulative upstream entropy E, nats (quintiles of all states)")
     panel.set_ylabel("answer error (%)")
     panel.set_ylim(bottom=0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unmask.errors import UserError
+from unmask.report import style
 from unmask.report.tradeoff import Series, pareto, series
 
-MARKERS = "os^Dvp*hX"
-# Okabe and Ito's: told apart by the colour-blind; the markers tell them apart in grey.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 AXES = (
     ("tps", "tokens per second", False),
     ("nfe", "forward calls per example (fewer to the right)", True),
@@ -21,12 +17,7 @@ AXES = (
 
 def draw(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """One figure per model and task, as PNG and SVG; the files written."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-    except ImportError:
-        raise UserError("figures need matplotlib: pip install 'unmask[plot]'") from None
+    style.pyplot()  # before anything is made: is it here?
     folder.mkdir(parents=True, exist_ok=True)
     places = dict.fromkeys((row["model"], row["task"]) for row in rows)
     written: list[Path] = []
@@ -38,13 +29,12 @@ def draw(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    from matplotlib import pyplot
-
+    pyplot = style.pyplot()
     groups = series(rows)
     drawing, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
     for panel, (key, label, reverse) in zip(panels, AXES, strict=True):
         for number, group in enumerate(groups):
-            plot_series(panel, group, key, COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)])
+            plot_series(panel, group, key, number)
         plot_front(panel, rows, key, reverse)
         panel.set_xlabel(label)
         panel.grid(alpha=0.25)
@@ -55,26 +45,24 @@ def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Pat
     panels[1].legend(fontsize=8, loc="best")
     row = rows[0]
     drawing.suptitle(f"{model} on {task} (n = {row['n']}, {row['device']}, batch {row['batch_size']})", fontsize=10)
-    stem = re.sub(r"[^A-Za-z0-9.]+", "-", f"tradeoff-{model}-{task}").strip("-")
-    paths = [folder / f"{stem}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        drawing.savefig(path, dpi=160)
-    pyplot.close(drawing)
-    return paths
+    return style.save(drawing, folder, f"tradeoff-{model}-{task}")
 
 
-def plot_series(panel: Any, group: Series, key: str, color: str, marker: str) -> None:
+def plot_series(panel: Any, group: Series, key: str, number: int) -> None:
     rows = sorted(group.rows, key=lambda row: row[key])
     xs, ys = [row[key] for row in rows], [100 * row["accuracy"] for row in rows]
     low = [y - 100 * row["accuracy_ci95"][0] for row, y in zip(rows, ys, strict=True)]
     high = [100 * row["accuracy_ci95"][1] - y for row, y in zip(rows, ys, strict=True)]
     name = group.decoder + (f" ({', '.join(group.varied)})" if group.varied else "")
     panel.errorbar(
-        xs, ys, yerr=[low, high], color=color, marker=marker, markersize=5, linewidth=1, elinewidth=0.5,
-        alpha=0.9, label=name, linestyle="-" if len(rows) > 1 else "none",
+        xs, ys, yerr=[low, high], color=style.color(number), marker=style.marker(number), markersize=5,
+        linewidth=1, elinewidth=0.5,
+        alpha=0.9, label=name, linestyle=style.line(number) if len(rows) > 1 else "none",
     )  # fmt: skip
     for x, y, row in zip(xs, ys, rows, strict=True) if group.varied else ():  # else the legend says it
-        panel.annotate(group.tag(row), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=color)
+        panel.annotate(
+            group.tag(row), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=style.color(number)
+        )
 
 
 def plot_front(panel: Any, rows: Sequence[Mapping[str, Any]], key: str, reverse: bool) -> None:
