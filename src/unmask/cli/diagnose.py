@@ -218,8 +218,8 @@ def states_request(
     except ValueError:
         raise UserError(f"--masks {masks!r} is not a list of numbers: write --masks 4,8,16,32") from None
     return Request(
-        model, source, limit, min_digits, leak, split, seed, raw, levels, patterns, batch_size,
-        check_device(device), dtype, revision, data,
+        model, source, limit, min_digits, leak, split, seed, raw, levels, patterns, batch_size=batch_size,
+        device=check_device(device), dtype=dtype, revision=revision, data=data,
     )  # fmt: skip
 
 
