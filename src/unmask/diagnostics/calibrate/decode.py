@@ -113,14 +113,14 @@ def settle(proposal: Proposal, outcomes: Sequence[Outcome]) -> Outcome:
     """Write what the trial picked into the proposal."""
     chosen = pick(outcomes)
     said = (
-        f"the fewest forwards ({chosen.nfe:.1f}) of {len(outcomes)} settings tried on {chosen.n} validation "
-        f"examples, and not less accurate than the best ({100 * chosen.accuracy:.1f} %)"
+        f"of {len(outcomes)} settings tried on {chosen.n} validation examples, the one with the fewest forwards "
+        f"({chosen.nfe:.1f}) among those not less accurate than the best ({100 * chosen.accuracy:.1f} %)"
     )
     cap = proposal.choices["beta"]
     proposal.choices["beta"] = Choice("beta", float(chosen.params["beta"]), f"{said}; {cap.why}", cap.tried)
-    for name in ("theta_h", "theta_c"):
-        if chosen.params[name] != proposal.choices[name].value:
-            old = proposal.choices[name]
-            why = f"{old.value:g} would do for the target, but the trial prefers the model's usual value: {said}"
-            proposal.choices[name] = Choice(name, float(chosen.params[name]), why, old.tried)
+    high, low = proposal.choices["theta_h"], proposal.choices["theta_c"]
+    if chosen.params["theta_h"] != high.value:
+        why = f"{high.value:g} would do for the target; the trial prefers the model's usual value: {said}"
+        proposal.choices["theta_h"] = Choice("theta_h", float(chosen.params["theta_h"]), why, high.tried)
+        proposal.choices["theta_c"] = Choice("theta_c", float(chosen.params["theta_c"]), low.why, low.tried)
     return chosen

@@ -30,6 +30,7 @@ SMALL_DROP = 0.03  # what a suffix of exactly theta_s + 1/2 layers may lose (the
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)  # beta, nats
 SAME_VERDICTS = 0.999  # share of the band's tokens on which a shorter window must agree with half the stack
 K_MAX = 6
+UNMEASURED = Bound(0, 0, 0, 0.0, 1.0)
 ROOM = 4  # the search for theta_h starts with so many times the tokens needed: one error must not end it
 
 
@@ -124,12 +125,22 @@ def propose(tokens: Tokens, risk: float, layers: int, first: int, beta: float) -
     first_layer = layer_choice(within, stable, choices, layers, first) if route else half_stack(first)
     budget = budget_cap(tokens, rule, theta_h.value, beta)
     settings = {"theta_h": theta_h, **choices, "first_layer": first_layer, "beta": budget}
-    reach = tokens.where(max(beta, budget.value) >= tokens.E)
-    confident = reach.c >= theta_h.value
-    measured = rule.of(reach, confident | stable.admits(reach, choices) if route else confident)
-    return Proposal(
-        risk, settings, stable.signals, stable.band, route, measured, rule.correlation, k_max, window
+    proposal = Proposal(
+        risk, settings, stable.signals, stable.band, route, UNMEASURED, rule.correlation, k_max, window
     )  # fmt: skip
+    measure(proposal, tokens, beta)
+    return proposal
+
+
+def measure(proposal: Proposal, tokens: Tokens, beta: float) -> None:
+    """The risk of the settings as they stand, under the larger of their own and the usual budget."""
+    values = proposal.params()
+    budget = max(beta, values["beta"])
+    reach = tokens.where(tokens.E <= budget)
+    length, lost = reach.K(proposal.window), reach.drop(proposal.window)
+    stable = np.minimum(length, proposal.k_max) - values["w"] * lost >= values["theta_s"]
+    moderate = (reach.c >= values["theta_c"]) & (reach.c < values["theta_h"])
+    proposal.measured = Risk(proposal.risk, tokens).of(reach, (reach.c >= values["theta_h"]) | (moderate & stable))
 
 
 # --- theta_h ----------------------------------------------------------------------------------------------------

@@ -125,6 +125,7 @@ def work(
     arms = decode.trial_arms(proposal, usual)
     tried = decode.decode(fields(request, trial, request.trial), arms, out / "trial", progress("trial"))
     chosen = decode.settle(proposal, tried)
+    rules.measure(proposal, tokens, float(usual["beta"]))
     params = proposal.params()
     pair = {"uncalibrated": {}, "calibrated": params}
     before, after = decode.decode(
