@@ -73,7 +73,7 @@ def persistence(document: Document) -> Figure:
         named.append(f"{dash}: c in [{curve['low']:.2g}, {curve['high']:.2g}), {total:,} tokens")
     if not rates:
         plot.text((1 + window) / 2, top / 2, f"fewer than {FEW} tokens in every group", "middle", (0, 18))
-    caption = f"Wrong tokens below θh among those with K ≥ k ({'; '.join(named)}). Groups under {FEW} are not drawn."
+    caption = f"Wrong tokens in the tested band with K ≥ k ({'; '.join(named)}). Groups under {FEW} are not drawn."
     return "Does persistence help?", plot.svg(), caption
 
 

@@ -135,8 +135,8 @@ def propose(tokens: Tokens, risk: float, layers: int, first: int, beta: float) -
 def measure(proposal: Proposal, tokens: Tokens, beta: float) -> None:
     """The risk of the settings as they stand, under the larger of their own and the usual budget."""
     values = proposal.params()
-    budget = max(beta, values["beta"])
-    reach = tokens.where(tokens.E <= budget)
+    budget, energy = max(beta, values["beta"]), tokens.E
+    reach = tokens.where(energy <= budget)
     length, lost = reach.K(proposal.window), reach.drop(proposal.window)
     stable = np.minimum(length, proposal.k_max) - values["w"] * lost >= values["theta_s"]
     moderate = (reach.c >= values["theta_c"]) & (reach.c < values["theta_h"])
