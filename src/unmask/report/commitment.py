@@ -163,7 +163,7 @@ def draw_constraints(result: Result, subject: str, target: Path, stem: str) -> l
     names = [record["constraint"].replace("-", "-\n", 1) for record in table.records]
     panel.set_xticks(range(len(names)), names)
     panel.set_ylabel("accuracy (%), bars: 95 % interval")
-    panel.set_ylim(0, 105)
+    panel.set_ylim(0, 112)
     n = table.records[0]["n"]
     style.caption(drawing, f"Ordering constraints: {subject}", f"one token per forward, n = {n}")
     return style.save(drawing, target, stem)
@@ -201,6 +201,7 @@ def histograms(row: Any, item: Admitted, layers: int) -> None:
             panel.axvline(value, color="black", linestyle=dash, linewidth=1)
         panel.set_xlabel(label)
         panel.set_ylabel("tokens")
+        panel.locator_params(axis="y", integer=True, nbins=5)
     row[1].set_xlim(0.5, table[:, 1].max() + 1.5)
     row[0].set_title(f"{item.label}: {len(table)} of {item.commits} commits, n = {item.n}", fontsize=8.5, loc="left")
     if item.ceiling is not None:

@@ -21,7 +21,7 @@ def draw_upstream(folder: Path, target: Path) -> list[Path]:
     config = read_config(folder, STATES)
     result = upstream.analyse(read_samples(folder, STATES))
     drawing, (left, right) = pyplot.subplots(1, 2, figsize=(9.5, 3.9), layout="constrained")
-    upstream_bars(left, [level for level in result.levels if level.enough])
+    upstream_bars(left, result.levels)
     quintile_line(right, result)
     style.caption(
         drawing,
@@ -36,17 +36,18 @@ def upstream_bars(panel: Any, found: list[upstream.Level]) -> None:
         (("low", "5 lowest-entropy patterns"), ("high", "5 highest-entropy patterns"))
     ):
         xs = [at + 0.38 * (number - 0.5) for at in range(len(found))]
-        heights = [100 * getattr(level, side) for level in found]
+        heights = [100 * getattr(level, side) if level.enough else 0.0 for level in found]
         bars = panel.bar(
             xs, heights, width=0.36, label=name, color=("#FFFFFF", style.COLORS[3])[number], edgecolor="black",
             hatch=("//", "")[number], linewidth=0.8,
         )  # fmt: skip
-        panel.bar_label(bars, fmt="%.1f", fontsize=8, padding=1)
-    if not found:
-        few = f"fewer than {upstream.NEEDED} questions of mixed\noutcome at every mask count"
-        panel.text(0.5, 0.5, few, ha="center", va="center", transform=panel.transAxes)
-    top = max((100 * level.high for level in found), default=1.0)
+        labels = [f"{height:.1f}" if level.enough else "" for height, level in zip(heights, found, strict=True)]
+        panel.bar_label(bars, labels=labels, fontsize=8, padding=1)
+    top = max((100 * max(level.low, level.high) for level in found if level.enough), default=50.0)
     for at, level in enumerate(found):
+        if not level.enough:
+            panel.text(at, 0.1 * top, f"fewer than\n{upstream.NEEDED} questions", ha="center", fontsize=7.5)
+            continue
         low, high = (100 * end for end in level.ci95)
         panel.text(
             at,
@@ -87,7 +88,7 @@ def draw_layers(folder: Path, target: Path) -> list[Path]:
     """Error under K >= k by confidence band; the K x drop heat map."""
     pyplot = style.pyplot()
     config, result = read_layers(folder)
-    drawing, (left, right) = pyplot.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained", width_ratios=(1.1, 1))
+    drawing, (left, right) = pyplot.subplots(1, 2, figsize=(9.5, 4.6), layout="constrained", width_ratios=(1.1, 1))
     curves(left, result)
     heat(drawing, right, result)
     style.caption(
@@ -110,6 +111,9 @@ def curves(panel: Any, result: layers.Result) -> None:
         if not rates:
             continue
         first = max(rate.n for rate in rates.values())
+        rates = {k: rate for k, rate in rates.items() if rate.n >= FEW}
+        if not rates:
+            continue
         ks, ys = np.array(list(rates)), np.array([100 * rate.error for rate in rates.values()])
         ends = 100 * np.array([rate.ci95 for rate in rates.values()])
         panel.errorbar(
@@ -121,7 +125,8 @@ def curves(panel: Any, result: layers.Result) -> None:
     panel.set_ylabel("token error rate (%)")
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.25)
-    panel.legend(frameon=False, title="final confidence (n at K ≥ 2; bars: 95 %)", title_fontsize=8)
+    title = f"final confidence (n at K ≥ 2; points from n = {FEW}; bars: 95 %)"
+    panel.legend(frameon=False, title=title, title_fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
