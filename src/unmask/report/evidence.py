@@ -126,7 +126,11 @@ def curves(panel: Any, result: layers.Result) -> None:
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.25)
     title = f"final confidence (n at K ≥ 2; points from n = {FEW}; bars: 95 %)"
-    panel.legend(frameon=False, title=title, title_fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    if panel.has_data():
+        panel.legend(frameon=False, title=title, title_fontsize=8, ncols=2, **place)
+    else:
+        panel.text(0.5, 0.5, f"fewer than {FEW} tokens everywhere", ha="center", transform=panel.transAxes)
 
 
 def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
