@@ -196,12 +196,12 @@ def test_one_sided_mcnemar_and_paired_means():
 
 
 def test_trial_arms_stay_within_the_evidence():
-    usual = decoders.get("rpd", theta_h=0.9, theta_c=0.6, beta=4.0, theta_s=3.5, w=15.0, first_layer=9).params()
     short = propose(planted())
-    arms = decode.trial_arms(short, usual)
+    strict = rules.propose(planted(), 0.02, LAYERS, FIRST, 4.0, 0.9)
+    arms = decode.trial_arms(short, strict, 4.0)
     assert [arm["beta"] for arm in arms.values()][:2] == [2.0, 4.0]
-    strict = list(arms.values())[-1]
-    assert strict["theta_h"] == 0.9 and strict["theta_c"] == 0.9
+    stern = list(arms.values())[-1]
+    assert stern["theta_h"] == 0.9 and stern["theta_c"] == 0.9
     for params in arms.values():
         decoders.get("rpd", **params)
 
@@ -212,11 +212,11 @@ def test_trial_arms_stay_within_the_evidence():
 def document(tokens=None):
     tokens = planted() if tokens is None else tokens
     usual = decoders.get("rpd", theta_h=0.9, theta_c=0.6, beta=4.0, theta_s=3.5, w=15.0, first_layer=9).params()
-    proposal = propose(tokens)
+    proposal, strict = propose(tokens), rules.propose(tokens, 0.02, LAYERS, FIRST, 4.0, 0.9)
     right, forwards = [True] * 30 + [False] * 2, [14] * 32
     trial = [decode.Outcome(label, params, tuple(right), tuple(forwards))
-             for label, params in decode.trial_arms(proposal, usual).items()]  # fmt: skip
-    chosen = decode.settle(proposal, trial)
+             for label, params in decode.trial_arms(proposal, strict, 4.0).items()]  # fmt: skip
+    proposal, chosen = decode.settle(proposal, strict, trial)
     after = decode.Outcome("calibrated", proposal.params(), tuple(right), tuple(f - 1 for f in forwards))
     before = decode.Outcome("uncalibrated", {}, tuple(right), tuple(forwards))
     states = evidence.States(tokens.question, tokens.E, tokens.wrong)

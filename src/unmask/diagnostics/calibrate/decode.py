@@ -82,16 +82,14 @@ def decode(
     return outcomes
 
 
-def trial_arms(proposal: Proposal, usual: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Half, once and twice the model's usual budget as far as the evidence allows; and the usual theta_h, where the
-    evidence would allow a lower one: rare words may need what target digits do not."""
-    params, cap, beta = proposal.params(), proposal.choices["beta"].value, float(usual["beta"])
+def trial_arms(proposal: Proposal, strict: Proposal, beta: float) -> dict[str, dict[str, Any]]:
+    """Half, once and twice the model's usual budget as far as the evidence allows; and the usual theta_h (`strict`),
+    where the evidence would allow a lower one: rare words may need what target digits do not."""
+    params, cap = proposal.params(), proposal.choices["beta"].value
     arms = {f"β {b:g}": {**params, "beta": b} for b in (beta / 2, beta, 2 * beta) if b <= cap}
-    if params["theta_h"] < usual["theta_h"]:
-        strict: dict[str, Any] = {**params, "theta_h": usual["theta_h"], "beta": min(beta, cap)}
-        if not proposal.route:
-            strict["theta_c"] = strict["theta_h"]
-        arms[f"β {strict['beta']:g}, θh {strict['theta_h']:g}"] = strict
+    if strict.choices["theta_h"].value > params["theta_h"]:
+        stern = {**strict.params(), "beta": min(beta, strict.choices["beta"].value)}
+        arms[f"β {stern['beta']:g}, θh {stern['theta_h']:g}"] = stern
     return arms
 
 
@@ -109,18 +107,16 @@ def worse(outcome: Outcome, best: Outcome) -> bool:
     return lost > TOLERANCE or mcnemar_one_sided(only_this, only_best) < ALPHA
 
 
-def settle(proposal: Proposal, outcomes: Sequence[Outcome]) -> Outcome:
-    """Write what the trial picked into the proposal."""
+def settle(proposal: Proposal, strict: Proposal, outcomes: Sequence[Outcome]) -> tuple[Proposal, Outcome]:
+    """The proposal that the trial picked, with what it picked written into it."""
     chosen = pick(outcomes)
     said = (
         f"of {len(outcomes)} settings tried on {chosen.n} validation examples, the one with the fewest forwards "
         f"({chosen.nfe:.1f}) among those not less accurate than the best ({100 * chosen.accuracy:.1f} %)"
     )
+    if chosen.params["theta_h"] != proposal.choices["theta_h"].value:
+        proposal = strict
+        proposal.choices["theta_h"].why += f"; the trial prefers the model's usual value: {said}"
     cap = proposal.choices["beta"]
     proposal.choices["beta"] = Choice("beta", float(chosen.params["beta"]), f"{said}; {cap.why}", cap.tried)
-    high, low = proposal.choices["theta_h"], proposal.choices["theta_c"]
-    if chosen.params["theta_h"] != high.value:
-        why = f"{high.value:g} would do for the target; the trial prefers the model's usual value: {said}"
-        proposal.choices["theta_h"] = Choice("theta_h", float(chosen.params["theta_h"]), why, high.tried)
-        proposal.choices["theta_c"] = Choice("theta_c", float(chosen.params["theta_c"]), low.why, low.tried)
-    return chosen
+    return proposal, chosen

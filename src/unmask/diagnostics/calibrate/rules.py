@@ -106,12 +106,15 @@ class Risk:
         return chosen, tried
 
 
-def propose(tokens: Tokens, risk: float, layers: int, first: int, beta: float) -> Proposal:
-    """Every setting but the final beta, which a validation decode picks below `choices["beta"]`."""
+def propose(tokens: Tokens, risk: float, layers: int, first: int, beta: float, at_least: float = 0.0) -> Proposal:
+    """Every setting but the final beta, which a validation decode picks below `choices["beta"]`. `at_least` keeps
+    theta_h from falling below a value that the evidence would allow."""
     rule = Risk(risk, tokens)
     within = tokens.where(beta >= tokens.E)
     window = layers - first + 1
     theta_h = high_threshold(within, rule, beta)
+    if theta_h.value < at_least:
+        theta_h = Choice("theta_h", at_least, f"{theta_h.value:g} would do for the target", theta_h.tried)
     k_max = min(K_MAX, window)
     stable = Stability(within, rule, theta_h.value, k_max, window)
     choices, route = stable.choose(), True

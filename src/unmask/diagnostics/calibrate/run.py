@@ -122,9 +122,12 @@ def work(
     config = collect(request, length, out / "states", source, progress)
     tokens, states = evidence.read(read_samples(out / "states", STATES))
     proposal = rules.propose(tokens, request.risk, spec.layers, first_layer(spec.layers), float(usual["beta"]))
-    arms = decode.trial_arms(proposal, usual)
+    strict = rules.propose(
+        tokens, request.risk, spec.layers, first_layer(spec.layers), float(usual["beta"]), float(usual["theta_h"])
+    )
+    arms = decode.trial_arms(proposal, strict, float(usual["beta"]))
     tried = decode.decode(fields(request, trial, request.trial), arms, out / "trial", progress("trial"))
-    chosen = decode.settle(proposal, tried)
+    proposal, chosen = decode.settle(proposal, strict, tried)
     rules.measure(proposal, tokens, float(usual["beta"]))
     params = proposal.params()
     pair = {"uncalibrated": {}, "calibrated": params}
