@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.report import paper
+from unmask.report.paper_evidence import RUNTIME
 from unmask.report.runs import Result, compare
 from unmask.report.stats import Paired
 from unmask.report.table import Cell, Table
@@ -61,7 +62,7 @@ def printed(model: str, task: str, label: str) -> dict[str, float | None]:
     return {
         "difference": mine["accuracy"] - default["accuracy"] if known else None,  # type: ignore[index]
         "forwards": mine["nfe"] / default["nfe"] if known else None,  # type: ignore[index]
-        "runtime": paper.RUNTIME.get(label),
+        "runtime": 1.0 if label == BASE else RUNTIME.get(label),
     }
 
 

@@ -86,8 +86,6 @@ def ablation_values() -> dict[tuple[str, str, str, str], float]:
     return table
 
 
-# Runtime of a whole decode relative to Fast-dLLM (its Figure 5c, values from the text).
-RUNTIME = {"fast-dllm": 1.0, "eb-sampler": 1.24, "lopa": 1.45, "dapd": 1.16, "rpd-block": 0.96, "rpd": 1.03}
 # Tasks of ours that are no benchmark, and the one of the paper's that asks for the same kind of answer.
 KIN = {"wordproblems": "gsm8k", "functions": "humaneval"}
 STAND_IN = "GSAI-ML/LLaDA-8B-Instruct"  # the paper's model in whose format the embedded one is
