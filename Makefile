@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint setup setup-dev clean
+.PHONY: demo test lint results setup setup-dev clean
 
 demo: .venv/.demo
 	$(BIN)/unmask demo
@@ -12,6 +12,10 @@ test: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Every table and figure of docs/results.md; resumes. `make results QUICK=1` takes three minutes and writes to runs/.
+results: .venv/.dev
+	$(BIN)/python benchmarks/results.py $(if $(QUICK),--quick)
 
 lint: .venv/.dev
 	$(BIN)/ruff check --fix .

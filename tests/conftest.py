@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from reference import loop as literal_loop
 FAMILIES = ("llada", "dream")
 LAYERS = 6
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job's: its children could not be interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # the models are tiny: a second thread only waits for the first
 # A busy machine is no failure.
 settings.register_profile("unmask", deadline=None, suppress_health_check=[HealthCheck.too_slow])
