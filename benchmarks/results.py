@@ -42,16 +42,16 @@ PICTURES = {
 class Size:
     """How many examples each part takes."""
 
-    words: int = 30
-    functions: int = 20
-    sweep: int = 30
-    traces: int = 100
-    orders: int = 12
-    constraints: int = 12
+    words: int = 50
+    functions: int = 40
+    sweep: int = 40
+    traces: int = 500
+    orders: int = 16
+    constraints: int = 16
 
     @classmethod
     def quick(cls) -> Size:
-        return cls(words=3, functions=2, sweep=3, traces=12, orders=2, constraints=1)
+        return cls(words=3, functions=2, sweep=2, traces=64, orders=2, constraints=1)
 
     @classmethod
     def all(cls, n: int) -> Size:
