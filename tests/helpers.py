@@ -9,12 +9,14 @@ from types import GeneratorType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import checkpoints
 import unmask
 from reference import backbone as literal_backbone
 from reference import loop as literal_loop
+from unmask import forward
 from unmask.decoders.base import Attention, Commit, Decoder, Explore, Lens, StepView
 from unmask.lens import Readout
 from unmask.models import Model
@@ -242,3 +244,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "confidence+pp": {**LENIENT, "w": 0.0, "block_length": 16},
     "confidence+ce": {},
 }
+
+
+def rows_per_call(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the number of rows at every backbone call."""
+    rows, batch_states = [], forward.batch_states
+
+    def counted(net: Any, ids: torch.Tensor, *args: Any) -> Any:
+        rows.append(len(ids))
+        return batch_states(net, ids, *args)
+
+    monkeypatch.setattr(forward, "batch_states", counted)
+    return rows

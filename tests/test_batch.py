@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unmask
-from helpers import CANVAS, LENIENT, commits, decode, hash_model
+from helpers import CANVAS, LENIENT, commits, decode, hash_model, rows_per_call
 from test_invariants import SAMPLING, SHORT, TOP, G
 from unmask import decoders
 from unmask.api import finish, make_row
@@ -76,13 +75,7 @@ def test_any_batch_of_any_model(name: str, options: dict[str, Any], seed: int, p
 
 
 def test_finished_rows_cost_no_further_work(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    states, rows = model.net.states, []
-
-    def counted(ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        rows.append(len(ids))
-        return states(ids, *args, **kwargs)
-
-    monkeypatch.setattr(model.net, "states", counted)
+    rows = rows_per_call(monkeypatch)
     out = batch(model, [*PROMPTS, "7"], "fast-dllm", canvas_length=CANVAS, threshold=0.8)
     needed = [row.nfe for row in out]
     assert len(set(needed)) > 1
@@ -90,13 +83,7 @@ def test_finished_rows_cost_no_further_work(model: unmask.Model, monkeypatch: py
 
 
 def test_a_batch_of_branches_counts_calls_not_rows(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    states, rows = model.net.states, []
-
-    def counted(ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        rows.append(len(ids))
-        return states(ids, *args, **kwargs)
-
-    monkeypatch.setattr(model.net, "states", counted)
+    rows = rows_per_call(monkeypatch)
     out = decode(model, "Hi", "lopa", canvas_length=CANVAS, block_length=16)
     assert out.nfe == len(rows)  # a batched call counts once
     assert sum(rows) == out.nfe + out.trace.end["branches"]  # and its extra rows are reported apart

@@ -14,7 +14,6 @@ from scheduling import Broken, job, run, scheduler, self_run, small, texts  # no
 from unmask.api import make_row
 from unmask.loop import Loop, Row
 from unmask.models import Model
-from unmask.serve.packed import Packed
 from unmask.serve.scheduler import Job
 
 
@@ -73,13 +72,16 @@ def test_a_row_too_big_for_memory_fails_alone(small: Model) -> None:
 
 
 def test_non_finite_logits_fail_one_request_and_the_server_goes_on(small: Model) -> None:
-    class Poisoned(Packed):
+    class Poisoned:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(small.net, name)
+
         def states(self, ids: Any, attention_mask: Any = None, keep_from: int = 0) -> list[Any]:
-            hidden = super().states(ids, attention_mask, keep_from)
+            hidden = small.net.states(ids, attention_mask, keep_from)
             hidden[-1][(ids[:, 0] != ids[0, 0]).nonzero()] *= torch.nan  # rows that begin differently
             return hidden
 
-    poisoned = unmask.Model("poisoned", Poisoned(small.net), small.tokenizer)
+    poisoned = unmask.Model("poisoned", Poisoned(), small.tokenizer)
     subject = scheduler(small, Loop(poisoned))
     good = job(small)
     bad = Job([make_row(small, "and the", "left-to-right", canvas_length=4, raw=True)], time.monotonic() + 9, 9)

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import pytest
-import torch
 
 import unmask
 from scheduling import PROMPTS, Broken, job, run, scheduler, self_run, small, texts  # noqa: F401
@@ -16,9 +15,7 @@ from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.errors import ApiError
 from unmask.serve.limits import Limits
-from unmask.serve.packed import Packed
 from unmask.serve.scheduler import Job, Scheduler
-from unmask.serve.team import Team, share
 
 
 def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_what_they_get_alone(
@@ -26,7 +23,7 @@ def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_
 ) -> None:
     wanted = [("rpd", 16, 0), ("left-to-right", 9, 0), ("fast-dllm", 32, 0), ("lopa", 32, 0), ("dapd", 32, 0),
               ("dream-default", 12, 7), ("llada-default", 32, 0), ("eb-sampler", 32, 0)]  # fmt: skip
-    subject = scheduler(small, Loop(unmask.Model(small.name, Packed(small.net), small.tokenizer)), batch=5, quantum=3)
+    subject = scheduler(small, batch=5, quantum=3)
     jobs = []
     for i, (name, length, seed) in enumerate(wanted):
         row = make_row(small, PROMPTS[i % 4], name, canvas_length=length, seed=seed)
@@ -38,44 +35,6 @@ def test_rows_with_different_prompts_lengths_and_decoders_share_a_batch_and_get_
         alone = unmask.generate(small, PROMPTS[i % 4], name, canvas_length=length, seed=seed)
         result = jobs[i].tasks[0].result
         assert result and (result.canvas, result.nfe) == (alone.canvas, alone.nfe), name  # type: ignore[union-attr]
-
-
-def test_cores_that_share_the_rows_change_nothing(small: Model) -> None:
-    alone = [self_run(small, name).tasks[0].result for name in ("rpd", "llada-default", "dapd")]
-    threads = torch.get_num_threads()
-    team = Team(small, 2)
-    assert torch.get_num_threads() == threads
-    subject = scheduler(small, team, batch=6)
-    jobs = [job(small, canvas=32, decoder=name) for name in ("rpd", "llada-default", "dapd")]
-    jobs.append(bad := job(small, canvas=32, decoder=Broken()))
-    for each in jobs:
-        subject.submit(each)
-    run(subject)
-    for each, other in zip(jobs, alone, strict=False):
-        result = each.tasks[0].result
-        assert result and other and (result.canvas, result.nfe) == (other.canvas, other.nfe)
-    assert bad.error, "what one thread raises is raised"
-
-
-def test_rows_are_shared_evenly(small: Model) -> None:
-    rows = [make_row(small, "the user", canvas_length=32 * n) for n in (1, 5, 2, 4)]
-    groups = share(rows, 2)
-    assert sorted(row.canvas.length for row in groups[0]) == [32, 160] and len(share(rows[:1], 4)) == 1
-
-
-def test_packed_rows_are_bit_for_bit_what_they_are_alone(small: Model) -> None:
-    rng = torch.Generator().manual_seed(0)
-    lengths = [7, 30, 19, 30]
-    ids, keep = torch.zeros(4, 30, dtype=torch.long), torch.zeros(4, 30, dtype=torch.bool)
-    for i, length in enumerate(lengths):
-        ids[i, :length] = torch.randint(0, 250, (length,), generator=rng)
-        keep[i, :length] = True
-    with torch.inference_mode():
-        together = Packed(small.net).states(ids, keep, 2)
-        for i, length in enumerate(lengths):
-            alone = small.net.states(ids[i : i + 1, :length], None, 2)
-            assert together[0] is None and together[1] is None
-            assert all(torch.equal(a[i, :length], b[0]) for a, b in zip(together[2:], alone[2:], strict=True))
 
 
 def test_a_long_request_does_not_hold_up_short_ones(small: Model) -> None:

@@ -1,7 +1,8 @@
 """Mechanism: one backbone call over several canvases, and everything that can be read from it.
 
 Rows are padded on the *right*, so that a row keeps the positions it has alone and the padding is only ever
-an ignored key. Alignment (Dream scores token t in row t-1) is settled here, once, for every readout.
+an ignored key (models/apart.py). Alignment (Dream scores token t in row t-1) is settled here, once, for every
+readout.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from unmask.canvas import Canvas
 from unmask.decoders.base import Lens, lowest_mapped
 from unmask.lens import FIRST_DEPTH, ROWS_PER_PRODUCT, Readout, StabilityRule, walk
+from unmask.models.apart import batch_states
 from unmask.statistics import Choosable, statistics, trajectory
 
 if TYPE_CHECKING:
@@ -49,16 +51,14 @@ class Forward:
         self.ids = np.full((len(rows), self.width), canvases[0].mask_id, dtype=np.int64)
         for i, row in enumerate(rows):
             self.ids[i, : len(row)] = row
-        self.mask: Tensor | None = None
-        if any(len(row) != self.width for row in rows):
-            keep = np.arange(self.width)[None] < np.array([len(row) for row in rows])[:, None]
-            self.mask = torch.from_numpy(keep).to(self.net.device)
+        self.lengths = [len(row) for row in rows]
         self.keep_from = self.layers if keep_from is None else keep_from
         self.run()
 
     def run(self) -> None:
         with torch.inference_mode():
-            self.hidden = self.net.states(torch.from_numpy(self.ids).to(self.net.device), self.mask, self.keep_from)
+            ids = torch.from_numpy(self.ids).to(self.net.device)
+            self.hidden = batch_states(self.net, ids, self.lengths, self.keep_from)
         self.stride = self.hidden[self.layers].shape[1]  # a recorded forward has a bucket's width
         self.stamp = getattr(self.net, "stamp", None)
 
@@ -180,10 +180,9 @@ class Forward:
         answers = []
         for row, skip, positions in requests:
             layers = range(lowest_mapped(skip, self.layers), self.layers)
-            hidden = {layer: self.kept(layer)[row : row + 1, : self.width] for layer in layers}
-            mask = None if self.mask is None else self.mask[row : row + 1]
+            hidden = {layer: self.kept(layer)[row : row + 1, : self.lengths[row]] for layer in layers}
             with torch.inference_mode():
-                maps = self.net.attention_maps(hidden, mask, list(layers))[0]
+                maps = self.net.attention_maps(hidden, None, list(layers))[0]
                 # Unshifted on purpose: a map row belongs to the position, not to what it predicts.
                 at = torch.from_numpy(self.canvases[row].prompt_length + positions).to(maps.device)
                 answers.append(maps[at][:, at].double().cpu().numpy())

@@ -94,6 +94,7 @@ def load(
 
     from unmask.models.checkpoint import load_backbone
     from unmask.models.hub import fetch
+    from unmask.models.linear import prepare
     from unmask.models.tokenizer import load_tokenizer
 
     local = locate(name)
@@ -102,6 +103,7 @@ def load(
     folder = local or fetch(str(name), revision)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     net = load_backbone(folder, device=device, dtype=dtype)
+    prepare(net)
     model = Model(str(name), net, load_tokenizer(folder, net.spec), None if local else folder.name)
     if compile and (reason := model.compile()):
         warnings.warn(reason, stacklevel=2)

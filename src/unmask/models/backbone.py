@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unmask.models.linear import Linear
 from unmask.models.spec import ModelSpec
 
 
@@ -63,11 +64,11 @@ class Block(nn.Module):
         self.heads, self.kv_heads, self.head_dim = spec.heads, spec.kv_heads, spec.head_dim
         kv = spec.kv_heads * spec.head_dim
         self.attn_norm = RMSNorm(spec.width, spec.norm_eps)
-        self.qkv = nn.Linear(spec.width, spec.width + 2 * kv, bias=spec.qkv_bias)
-        self.out = nn.Linear(spec.width, spec.width, bias=False)
+        self.qkv = Linear(spec.width, spec.width + 2 * kv, bias=spec.qkv_bias)
+        self.out = Linear(spec.width, spec.width, bias=False)
         self.mlp_norm = RMSNorm(spec.width, spec.norm_eps)
-        self.gate_up = nn.Linear(spec.width, 2 * spec.mlp_width, bias=False)
-        self.down = nn.Linear(spec.mlp_width, spec.width, bias=False)
+        self.gate_up = Linear(spec.width, 2 * spec.mlp_width, bias=False)
+        self.down = Linear(spec.mlp_width, spec.width, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, bias: Tensor | None) -> Tensor:
         q, k, v = self.project(x, cos, sin)
@@ -94,7 +95,7 @@ class Backbone(nn.Module):
         self.embed = nn.Embedding(spec.rows, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
         self.norm = RMSNorm(spec.width, spec.norm_eps)
-        self.head = nn.Linear(spec.width, spec.rows, bias=False)
+        self.head = Linear(spec.width, spec.rows, bias=False)
 
     @property
     def device(self) -> torch.device:

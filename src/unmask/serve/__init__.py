@@ -4,10 +4,8 @@
     guard.py    the outermost layer: sizes, key, hosts, headers  schemas.py   what requests and answers look like
     completions.py  /v1                                          watching.py  what the page calls
     catalogue.py    decoders and options a request may name      scheduler.py the thread that steps the loop
-    isolation.py    who fails, fails alone                      team.py      several cores share a step
-    packed.py       rows end to end, no padding                 view of a run: unmask/view.py
-    answers.py      canvas prefix -> text that is never retracted
-    connection.py   one client's connection, with a clock
+    isolation.py    who fails, fails alone                      answers.py   canvas prefix -> text, never retracted
+    connection.py   one client's connection, with a clock        view of a run: unmask/view.py
 
 Importing this package imports nothing else: `unmask --help` must not need the extra.
 """

@@ -11,15 +11,13 @@ from typing import Any
 
 from unmask.api import Generation, Prompt, finish, make_row
 from unmask.errors import UserError
-from unmask.loop import Row
+from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.catalogue import Catalogue
 from unmask.serve.errors import invalid, misused
 from unmask.serve.limits import Limits
 from unmask.serve.metrics import Metrics
-from unmask.serve.packed import pack
 from unmask.serve.scheduler import Job, Scheduler
-from unmask.serve.team import stepper
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,11 @@ class Settings:
 class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.limits = settings, settings.limits
-        self.model = replace(model, name=settings.name or public_name(model.name), net=pack(model.net))
+        self.model = replace(model, name=settings.name or public_name(model.name))
         self.catalogue = Catalogue(self.model, self.limits)
         self.catalogue.entry(settings.decoder)
         self.started = int(time.time())
-        self.scheduler = Scheduler(stepper(self.model), lambda row: finish(self.model, row), self.limits)
+        self.scheduler = Scheduler(Loop(self.model), lambda row: finish(self.model, row), self.limits)
         gauges = {
             "unmask_rows_running": ("Rows in the batch.", lambda: float(len(self.scheduler.running))),
             "unmask_rows_waiting": ("Rows in the line.", lambda: float(len(self.scheduler.waiting))),
