@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import targets
+
 PHASES = ("backbone", "projection", "scoring", "other")
 
 
@@ -110,6 +112,7 @@ def device_section(result: dict[str, Any] | None) -> str:
     if "peaks" in sections:
         rates = sections["peaks"]
         out.append(f"Measured peaks: {rates['flops'] / 1e12:.0f} TFLOP/s, {rates['bandwidth'] / 1e12:.2f} TB/s.")
+    out += ["### Against what it should reach", table(["number", "bound", "measured", "met"], targets.rows(sections))]
     for name in ("eager parts", "compiled parts"):
         if name in sections:
             out += [f"### {name.capitalize()}", parts_table(sections[name])]

@@ -48,17 +48,14 @@ def state(model: Model, prompt: int, canvas: int) -> Canvas:
 
 
 def parts(model: Model, prompt: int, canvas: int, band: int, repeats: int, cpu_time: bool) -> dict:
-    """Backbone, scoring of all masks, the lens of `band` rows in one product and in two stages, and the plain
-    readout of all masks layer by layer."""
+    """Backbone, head on all masks, their scoring (head included), the lens of `band` rows in one product and in two
+    stages, and the plain readout of all masks layer by layer."""
     first, layers, device = model.spec.first_layer, model.spec.layers, model.net.device
     start = state(model, prompt, canvas)
     everything = start.open_positions()
     rule = StabilityRule(theta_s=3.5, w=15.0, k_max=6, first_layer=first)
 
-    def forward() -> Forward:
-        return Forward(model, [start], keep_from=first)
-
-    seen = forward()
+    seen = Forward(model, [start], keep_from=first)
     table = seen.score([(0, everything)], model.choosable, torch.float32)[0]
     rows, token = everything[:band], table[0].astype(np.int64)
     slots = seen.slots(0, rows)
@@ -86,10 +83,15 @@ def parts(model: Model, prompt: int, canvas: int, band: int, repeats: int, cpu_t
                 _ = p.argmax(-1), p.gather(-1, y[:, None])
             wait(device)
 
+    def head() -> None:
+        with torch.inference_mode():
+            model.net.readout(seen.states(layers, at))
+
     def score() -> None:
         seen.score([(0, everything)], model.choosable, torch.float32)
 
-    calls = {"backbone": forward, "scoring": score, "lens": lens, "lens, two stages": two_stages,
+    # seen.run, not another forward: a recorded one would overwrite these states, and scoring would run it again
+    calls = {"backbone": seen.run, "head": head, "scoring": score, "lens": lens, "lens, two stages": two_stages,
              "lens, lazy walk": lazy, "plain readout": plain}  # fmt: skip
     return {"prompt": prompt, "canvas": canvas, "band_rows": band, "window": len(window),
             "ms": interleaved(calls, device, repeats, cpu_time)}  # fmt: skip

@@ -18,23 +18,35 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import claims
+from unmask import decoders
+from unmask.diagnostics import tables as diagnosed
 from unmask.evaluate.environment import hardware, versions
+from unmask.report import figures, tradeoff
 from unmask.report.effects import agreement, effects
 from unmask.report.runs import load
 
 ROOT = Path(__file__).parent.parent
 MAIN = "default,fast-dllm,eb-sampler,lopa,dapd,rpd-block,rpd"
 ABLATION = "confidence,confidence+pp,confidence+ce,rpd-paper"
-SWEEP = ("--decoder", "fast-dllm", "--vary", "threshold=0.6,0.7,0.8,0.9", "--vary", "eb-sampler.gamma=0.1,0.5,2.0")
+# The other settings of the figure, threshold 0.9 and gamma 0.1 among them, are those of MAIN.
+SWEEP = ("--decoder", "fast-dllm", "--vary", "threshold=0.6,0.7,0.8", "--vary", "eb-sampler.gamma=0.5,2.0")
+GREEDY = "dream-default:temperature=0:top_p=none"
+COLOURS = 256  # of a committed picture, which makes it less than half as large
 PICTURES = {
-    "profile-tiny": "confidence of the empty canvas by position",
-    "commit-order-tiny": "when each position is committed, by decoder",
-    "trajectories-tiny": "the commit step of each position of one problem, by decoder",
-    "boxes-most-confident-tiny": "one decode over the full canvas, most confident first, shaded by step",
-    "boxes-rpd-tiny": "the same problem with RPD",
-    "constraints-tiny": "accuracy under ordering constraints",
-    "admitted-tiny": "what the stability test admits",
+    "profile-tiny": "Confidence of the empty canvas by position (Figure 1b)",
+    "constraints-tiny": "Accuracy under ordering constraints (Figure 1a)",
+    "commit-order-tiny": "When each position is committed, by decoder (Figures 5a and 5b)",
+    "trajectories-tiny": "The commit step of each position of one problem, by decoder",
+    "boxes-default-tiny": "One decode in blocks of 32, one commit per forward, shaded by step",
+    "boxes-most-confident-tiny": "The same problem without blocks: most confident first, over the full canvas",
+    "boxes-rpd-tiny": "The same problem with RPD",
+}
+DREAM = {
+    "boxes-dream-default-tiny": "Dream's sampler, temperature 0.1 and top-p 0.9: lowest transformed entropy first",
+    "boxes-dream-default-temperature-0-top-p-none-tiny": "The same at temperature 0, without top-p",
 }
 
 
@@ -42,16 +54,15 @@ PICTURES = {
 class Size:
     """How many examples each part takes."""
 
-    words: int = 50
+    words: int = 50  # and of the ablation and the sweep: the same problems
     functions: int = 40
-    sweep: int = 40
     traces: int = 500
     orders: int = 16
     constraints: int = 16
 
     @classmethod
     def quick(cls) -> Size:
-        return cls(words=3, functions=2, sweep=2, traces=64, orders=2, constraints=1)
+        return cls(words=3, functions=2, traces=64, orders=2, constraints=1)
 
     @classmethod
     def all(cls, n: int) -> Size:
@@ -64,6 +75,7 @@ class Page:
     def __init__(self, folder: Path, docs: Path) -> None:
         self.folder, self.figures, self.parts = folder, docs / "results", list[str]()
         self.docs, self.spent = docs, dict[str, float]()
+        self.drawn, self.shown = folder / "figures", set[str]()
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "seconds.json"
         self.spent = json.loads(log.read_text()) if log.exists() else {}
@@ -88,70 +100,161 @@ class Page:
         return self.run("report", "report", *words, "-f", "md")
 
     def draw(self, *folders: Path) -> None:
-        self.run("report", "report", *folders, "--figures", self.figures)
+        self.run("report", "report", *folders, "--figures", self.drawn)
 
     def show(self, stem: str, caption: str) -> None:
-        if not (self.figures / f"{stem}.png").exists():
+        """Into the page, and as a small PNG beside it."""
+        if not (self.drawn / f"{stem}.png").exists():
             sys.exit(f"no figure {stem} was drawn: is matplotlib installed? (pip install 'unmask[plot]')")
-        self.say(f"![{caption}](results/{stem}.png)")
+        from PIL import Image  # comes with matplotlib
+
+        self.figures.mkdir(parents=True, exist_ok=True)
+        with Image.open(self.drawn / f"{stem}.png") as picture:
+            picture.convert("RGB").quantize(COLOURS).save(self.figures / f"{stem}.png", optimize=True)
+        self.shown.add(f"{stem}.png")
+        self.say(f"![{caption}](results/{stem}.png)\n\n*{caption}.*")
 
     def write(self) -> None:
         partial = self.docs / "results.md.partial"
         partial.write_text("\n\n".join(self.parts) + "\n", encoding="utf-8")
         partial.replace(self.docs / "results.md")
+        for stale in set(self.figures.glob("*.png")) - {self.figures / name for name in self.shown}:
+            stale.unlink()
 
 
 def measure(page: Page, size: Size) -> dict[str, Path]:
     """Every run the page reads. Whatever is finished already costs nothing."""
-    at = {name: page.folder / name for name in ("words", "functions", "sweep", "states", "decodes")}
-    both = f"{MAIN},{ABLATION}"
-    page.run(
-        "words", "eval", "--task", "wordproblems", "--decoders", both, "--limit", size.words, "--out", at["words"]
-    )
-    page.run(
-        "functions", "eval", "--task", "functions", "--decoders", MAIN, "--limit", size.functions, "--out",
-        at["functions"],
-    )  # fmt: skip
-    page.run("sweep", "sweep", *SWEEP, "--also", "rpd,rpd-block", "--limit", size.sweep, "--out", at["sweep"])
+    names = ("words", "ablation", "functions", "sweep", "states", "decodes", "dream")
+    at = {name: page.folder / name for name in names}
+
+    def evaluate(name: str, task: str, decoders: str, limit: int) -> None:
+        page.run(name, "eval", "--task", task, "--decoders", decoders, "--limit", limit, "--out", at[name])
+
+    evaluate("words", "wordproblems", MAIN, size.words)
+    evaluate("ablation", "wordproblems", ABLATION, size.words)
+    evaluate("functions", "functions", MAIN, size.functions)
+    page.run("sweep", "sweep", *SWEEP, "--limit", size.words, "--out", at["sweep"])
     page.run("states", "diagnose", "upstream", "--limit", size.traces, "--out", at["states"])
     constraints = ("--constraint-limit", size.constraints)
     page.run("decodes", "diagnose", "order", "--limit", size.orders, *constraints, "--out", at["decodes"])
+    dream = ("--decoders", f"dream-default,{GREEDY}", "--constraints", "none", "--limit", 1)
+    page.run("dream", "diagnose", "order", *dream, "--out", at["dream"])
     return at
 
 
 def compose(page: Page, at: Mapping[str, Path]) -> None:
     """The page from the runs on disk: `unmask report` makes its tables and draws its figures."""
-    runs = [at["words"], at["functions"]]
-    found = effects(load(runs))
+    found, words = claims.claims(at), (at["words"], at["ablation"])
+    page.draw(at["dream"])  # its pictures of one decode by other names stay, the others are drawn anew
     page.draw(at["states"], at["decodes"], at["words"])
-    page.draw(at["sweep"])
+    swept = tradeoff_rows(at)
+    figures.draw(swept, page.drawn)
 
-    page.say("## Main results (Table 1 of the paper)", page.table(*runs, "--table", "main"))
-    page.say("Differences and ratios can be held beside the paper's, whose model and tasks are others:")
-    page.say(page.table(*runs, "--table", "effects", "--paper"))
-    page.say(*(f"*{task}.* {agreement(found, task)}" for task in ("wordproblems", "functions")))
+    page.say("## What agrees with the paper, and what does not", claims.summary(found), HOW, claims.table(found))
+    main_results(page, at, found)
 
-    page.say("## Ablation (Table 2)", page.table(at["words"], "--table", "ablation"))
-    page.say("The paper's ablation of LLaDA on GSM8K stands in the `(paper)` columns of the table above.")
+    page.say("## Ablation (Table 2)", page.table(*words, "--table", "ablation"))
+    page.say("Intervals, and the paper's differences and ratios, are in the two tables above.")
+    page.say(claims.of_section(found, "Table 2"))
 
     page.say("## Quality against cost (Figure 4)")
-    page.show("tradeoff-tiny-wordproblems", "accuracy against tokens per second and against forwards")
-    scores = json.loads((at["sweep"] / "sweep.json").read_text())["scores"]
-    page.say("Accuracy under parallelism: " + ", ".join(f"{s['decoder']} {s['aup']:.0f}" for s in scores) + ".")
-
+    page.show("tradeoff-tiny-wordproblems", "Accuracy against tokens per second and against forwards")
+    several = {s["decoder"]: s["aup"] for s in tradeoff.scores(swept) if s["settings"] > 1}
+    page.say(
+        "[Accuracy under parallelism](evaluation.md), over the settings shown: "
+        + ", ".join(f"{name} {value:.0f}" for name, value in several.items())
+        + ". "
+        + front(swept),
+        claims.of_section(found, "Figure 4"),
+    )
     page.say("## Where the time goes (Figure 5c)")
-    page.show("runtime-tiny-wordproblems", "runtime by phase, relative to Fast-dLLM")
-    page.say("The paper's relative runtimes, LLaDA-8B on an A6000, are in the last column of the effects.")
+    page.show("runtime-tiny-wordproblems", "Runtime by phase, relative to Fast-dLLM")
+    page.say(
+        "Batch 8 on a CPU, where the paper has batch 1 on a GPU: what a decoder adds to a forward weighs differently."
+    )
+    page.say(claims.of_section(found, "Figure 5c"))
 
     page.say("## Upstream uncertainty, downstream errors, and layerwise stability (Figure 2, Table 3)")
-    page.show("upstream-tiny", "answer error against upstream entropy")
-    page.show("layers-tiny", "error rate by persistence, drop and confidence")
+    page.show("upstream-tiny", "Answer error against upstream entropy (Figure 2a)")
+    page.show("layers-tiny", "Token error by persistence, confidence and drop (Figures 2b and 2c)")
     page.say(page.table(at["states"], "--paper"))
+    page.say(claims.of_section(found, "Figure 2a, Table 3", "Figure 2b", "Figure 2c"))
+    orders(page, at, found)
+    page.say("## Hyper-parameters (Table 4)", hyperparameters())
 
-    page.say("## Commit order (Figures 1, 5a, 5b and the trajectories of the appendix)")
+
+HOW = (
+    "A difference *holds* (is *contradicted*) if it has the paper's sign (the other) beyond chance: paired on the "
+    "same examples, 95 % bootstrap interval without zero and, for accuracies, McNemar's p < 0.05; otherwise it is "
+    "*not shown*. Of as many statements as these, one or two come out wrong by chance. The paper's values are "
+    "LLaDA-8B's on GSM8K for word problems and on HumanEval for functions, and Dream's in Figures 2b and 2c."
+)
+
+
+def main_results(page: Page, at: Mapping[str, Path], found: list[claims.Claim]) -> None:
+    main, runs = (at["words"], at["functions"]), (at["words"], at["ablation"], at["functions"])
+    page.say("## Main results (Table 1)", page.table(*main, "--table", "main", "--paper"))
+    page.say("With intervals and paired differences, and with the ablation:", page.table(*runs, "--table", "summary"))
+    page.say("Differences and ratios can be held beside the paper's, whose model and tasks are others:")
+    page.say(page.table(*runs, "--table", "effects", "--paper"))
+    measured = effects(load(runs))
+    page.say(*(f"*{task}.* {agreement(measured, task)}" for task in ("wordproblems", "functions")))
+    page.say(claims.of_section(found, "Table 1"))
+
+
+def orders(page: Page, at: Mapping[str, Path], found: list[claims.Claim]) -> None:
+    page.say("## Commitment order (Figures 1, 5a and 5b, and the trajectories of the appendix)")
     for stem, caption in PICTURES.items():
         page.show(stem, caption)
-    page.say(page.table(at["decodes"], "--paper"))
+    page.say(dream_order(at["dream"]))
+    for stem, caption in DREAM.items():
+        page.show(stem, caption)
+    *order, admitted = page.table(at["decodes"], "--paper").rpartition("**What the stability test admits")
+    page.say(order[0], claims.of_section(found, "Figure 1a", "Figure 1b", "Figure 5a, 5b"))
+    page.say("## What the stability test admits (appendix)")
+    page.show("admitted-tiny", "Confidence, persistence and drop of the admitted tokens, and the share of each route")
+    page.say(order[1] + admitted, claims.of_section(found, claims.ADMITTED))
+
+
+def dream_order(folder: Path) -> str:
+    _, result = diagnosed.read_order(folder)
+    told = [f"{order.whole[0]:+.2f} with {label}" for label, order in result.decoders.items() if order.whole]
+    return (
+        "Dream's sampler here, on the same problem, one commit per forward. Rank correlation of commit step and "
+        f"position over the canvas, 1 being left to right: {', '.join(told)} (n = 1). The paper: about left to right "
+        "with its temperature, right to left and truncated without."
+    )
+
+
+def tradeoff_rows(at: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """The main table's decoders and the swept settings, which are of the same problems."""
+    return [result.row for result in load([at["words"], at["sweep"]])]
+
+
+def front(rows: list[dict[str, Any]]) -> str:
+    points = [(row["tps"], 100 * row["accuracy"]) for row in rows]
+    names = [rows[i]["label"] for i in tradeoff.pareto(points)]
+    where = "on" if "rpd" in names else "not on"
+    return f"On the Pareto front of accuracy and tokens per second: {', '.join(names)}; RPD is {where} it."
+
+
+def hyperparameters() -> str:
+    """The paper's table, and what the embedded model ships with."""
+    from unmask.models import locate, spec
+
+    mine = decoders.get("rpd").resolve(spec.read_spec(Path(str(locate("tiny")))), 160).params()
+    llada, dream = spec.LLADA.rpd, spec.DREAM.rpd
+    rows = [
+        ("θh", "theta_h", "0.9"), ("θc", "theta_c", "0.6"),
+        ("θs", "theta_s", f"{llada['theta_s']:g} (LLaDA), {dream['theta_s']:g} (Dream)"), ("K_max", "k_max", "6"),
+        ("w", "w", f"{llada['w']:g} (LLaDA), {dream['w']:g} (Dream)"), ("β, nats", "beta", "4"),
+        ("ℓ0", "first_layer", "17 of 32 (LLaDA), 15 of 28 (Dream)"), ("W", "window", "32"),
+    ]  # fmt: skip
+    lines = [f"| {sign} | {paper} | {mine[name]:g} |" for sign, name, paper in rows]
+    return "\n".join(["| | paper | tiny, `rpd` |", "|---|---:|---:|", *lines]) + (
+        "\n\n`rpd` chooses its fallback among affordable positions, so W is used by `rpd-paper` only. `unmask "
+        "calibrate` reads these values off a model: [calibration.md](calibration.md)."
+    )
 
 
 def introduction(size: Size, asked: str) -> str:

@@ -31,7 +31,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the server itself does: see docs/serving.md
+from unmask.cli import SPIN
+
+os.environ.setdefault(*SPIN)  # as the command line does; before torch is loaded
 
 import httpx
 import torch

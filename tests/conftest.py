@@ -16,8 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # `checkpoints`, `helpers` and `
 os.environ.setdefault("UNMASK_ALLOW_WEAK_SANDBOX", "1")  # what tests score is their own code
 
 import checkpoints
+import oracle
 import unmask
 from reference import loop as literal_loop
+from unmask.cli import main, options
 
 FAMILIES = ("llada", "dream")
 LAYERS = 6
@@ -58,3 +60,41 @@ def twin(family: str) -> literal_loop.Model:
     from helpers import literal_model
 
     return literal_model(family, layers=LAYERS)
+
+
+# --- the command line ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(capsys):
+    """run("decoders", "rpd") -> (exit code, stdout, stderr)."""
+
+    def call(*argv: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(argument) for argument in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """refused("generate", ...) -> the sentence; checks exit code 2, an empty stdout and one line on stderr."""
+
+    def call(*argv: object) -> str:
+        code, out, err = run(*argv)
+        assert (code, out) == (2, ""), (code, out, err)
+        assert err.startswith("error: ") and err.count("\n") == 1, err
+        return err.removeprefix("error: ").strip()
+
+    return call
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Every verb decodes with the oracle, whatever --model says."""
+    model = oracle.oracle()
+    monkeypatch.setattr(options, "load_model", lambda *_: model)
+    return model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -118,6 +120,23 @@ def test_gradients_and_other_dtypes_go_the_plain_way(prepared: Linear) -> None:
         assert prepared(torch.randn(2, 96, dtype=torch.float64)).dtype == torch.float64
 
 
+def test_weights_that_changed_since_are_the_ones_that_count(prepared: Linear) -> None:
+    x, changed = torch.randn(3, 96), layer(bias=True)
+    with torch.no_grad():
+        changed.weight.mul_(2)
+    prepared.load_state_dict(changed.state_dict())
+    with torch.inference_mode():
+        torch.testing.assert_close(prepared(x), changed(x))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_prepared_layers_can_be_copied_and_pickled(prepared: Linear, copied: Callable[[Linear], Linear]) -> None:
+    x, twin = torch.randn(3, 96), copied(prepared)
+    with torch.inference_mode():
+        torch.testing.assert_close(twin(x), prepared(x), rtol=1e-5, atol=1e-5)
+    assert twin.prepared is None and prepared.prepared is not None
+
+
 def test_what_cannot_be_prepared_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     half = nn.Sequential(layer(bias=False).to(torch.bfloat16))
     assert not prepare(half) and half[0].prepared is None
@@ -125,8 +144,14 @@ def test_what_cannot_be_prepared_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(linear, "LARGEST", 1000)
         assert not prepare(nn.Sequential(layer(bias=False)))
-    for broken in (lambda self: (_ for _ in ()).throw(RuntimeError("no such operator")),
-                   lambda self: setattr(self, "prepared", torch.zeros(1).to_mkldnn())):  # fmt: skip
+
+    def missing(self: Linear) -> None:
+        raise RuntimeError("no such operator")
+
+    def another(self: Linear) -> None:
+        vars(self).update(prepared=torch.zeros(1).to_mkldnn(), version=self.weight._version)
+
+    for broken in (missing, another):
         with monkeypatch.context() as patch:
             patch.setattr(Linear, "prepare", broken)
             made = layer(bias=False)

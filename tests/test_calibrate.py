@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask import decoders
-from unmask.diagnostics.calibrate import Request, decode, evidence, rules, summary
+from unmask.diagnostics.calibrate import Request, calibrate, decode, evidence, rules, summary
 from unmask.diagnostics.calibrate.bounds import bound, intraclass_correlation
 from unmask.diagnostics.calibrate.page import page
 from unmask.errors import UserError
@@ -84,6 +84,14 @@ def test_theta_h_is_recovered(planted_at):
     found = propose(tokens).choices["theta_h"]
     assert planted_at - 0.03 <= found.value <= planted_at + 0.011
     assert found.tried[-1].allowed is False or found.value == rules.CONFIDENCES[-1]
+
+
+def test_little_evidence_begins_with_the_strict_thresholds():
+    """Between one and four times the tokens that a bound needs: the laxest threshold has the most of them, and its
+    failure says nothing of the strict ones."""
+    tokens = planted(n=500, questions=500, error=lambda c, K, r: np.where(c >= 0.6, 0.0, 0.5))
+    found = propose(tokens).choices["theta_h"]
+    assert rules.Risk(0.02, tokens).needed < 200 and 0.57 <= found.value <= 0.8
 
 
 def test_layers_that_say_nothing_are_switched_off():
@@ -292,7 +300,13 @@ def test_a_mistake_is_one_sentence(argv, said, tmp_path, capsys):
     assert main(["calibrate", *argv, "--out", str(out)]) == 2
     err = capsys.readouterr().err
     assert said in err and err.startswith("error: ") and err.count("\n") == 1
-    assert not (out / "rpd.json").exists()
+    assert not out.exists()
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        calibrate(Request("tiny"), tmp_path / "file" / "out")
 
 
 @pytest.mark.slow

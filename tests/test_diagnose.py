@@ -76,6 +76,14 @@ def test_upstream_reads_the_same_folder_and_says_what_is_missing(
     assert (states / SAMPLES).read_bytes() == before
 
 
+def test_entropies_of_a_certain_model_still_rank() -> None:
+    """Of the embedded model, a tenth of all states has E below two millionths of a nat."""
+    tiny = [2.4e-7, 2.5e-7, 3.1e-9, 0.0]
+    kept = [surveying.significant(E) for E in tiny]
+    assert sorted(range(4), key=kept.__getitem__) == sorted(range(4), key=tiny.__getitem__)
+    assert len(set(kept)) == 4 and surveying.significant(12.3456789) == 12.3457
+
+
 def test_another_configuration_is_refused(states: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (states / SAMPLES).read_bytes()
     for args, said in (
@@ -183,6 +191,7 @@ def test_a_profile_without_the_reference_is_named(decodes: Path, tmp_path: Path,
         (["upstream", "--masks", "4,x"], "--masks '4,x' is not a list of numbers"),
         (["upstream", "--masks", "48"], "--masks takes different whole numbers from 1 to 47"),
         (["upstream", "--patterns", "0"], "--patterns must be at least 1"),
+        (["upstream", "--min-digits", "0"], "--min-digits must be at least 1"),
         (["upstream", "--format", "tabel"], "did you mean table"),
         (["upstream", "--task", "wordproblem"], "did you mean wordproblems"),
         (["upstream", "--traces", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
@@ -194,6 +203,9 @@ def test_a_profile_without_the_reference_is_named(decodes: Path, tmp_path: Path,
         (["order", "--decoders", "rdp"], "did you mean rpd"),
         (["order", "--trace", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["admitted", "--limit", "0"], "--limit must be at least 1"),
+        (["admitted", "--decoders", "default,fast-dllm"], "no decoder tests stability (default, fast-dllm)"),
+        (["layers", "--first-layer", "99"], "--first-layer 99 is not a layer of tiny, which has 16"),
+        (["layers", "--first-layer", "16"], "use --first-layer 14 or lower"),
     ],
 )
 def test_mistakes_are_sentences(args: list[str], said: str, tmp_path: Path, capsys, monkeypatch) -> None:

@@ -89,6 +89,8 @@ def test_rounded_quotients_hold_and_leading_zeros_are_read() -> None:
         ({"equations": ["400+20=420", "420*1=420"]}, "leaked"),  # an earlier equation, and the left-hand side
         ({"equations": ["0+420=420"]}, "leaked"),
         ({"question": "Is it 1,420 or 5?"}, "leaked"),  # literally, inside another number
+        ({"question": "Is it 420?", "answer": "$420"}, "leaked"),  # however the answer is written
+        ({"question": "Is it 420?", "answer": "420.0"}, "leaked"),
     ],
 )
 def test_each_rule_drops_its_traces(tmp_path: Path, change: dict[str, Any], reason: str) -> None:

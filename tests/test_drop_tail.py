@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import unmask
 from helpers import CANVAS, OPTIONS, decode, hash_model
+from unmask import decoders
 from unmask.canvas import Canvas
 from unmask.cli import main
 from unmask.errors import UserError
+from unmask.replay import compare
 from unmask.trace import Trace
 
 MASK, END = 13, 14
@@ -86,3 +88,19 @@ def test_it_needs_early_stop(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_is_off_by_default() -> None:
     out = decode(hash_model(), "1", "rpd", canvas_length=8, early_stop=True, **OPTIONS["rpd"])
     assert "drop_tail" not in out.trace.header
+
+
+def test_a_replay_sees_what_the_decode_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace made with drop_tail is compared at its own forwards, without the tail, not at longer ones."""
+    model = hash_model()
+    widths: list[int] = []
+    states = model.net.states
+    monkeypatch.setattr(
+        model.net, "states", lambda ids, mask=None, keep=0: (widths.append(ids.shape[1]), states(ids, mask, keep))[1]
+    )
+    given = ["1", CANVAS // 2, " ".join([str(END)] * 20)]
+    out = decode(model, "1 2 3", "confidence", canvas=given, early_stop=True, drop_tail=True)
+    recorded = widths.copy()
+    widths.clear()
+    result = compare(out.trace, model, decoders.get("confidence"))
+    assert (result.step, widths) == (None, recorded)

@@ -323,6 +323,9 @@ def test_a_lock_is_held_while_a_folder_is_open(tmp_path):
         (["--model", "/nowhere"], "no checkpoint folder at /nowhere"),
         (["--batch-size", "0"], "batch size must be at least 1"),
         (["--limit", "0"], "limit must be at least 1"),
+        (["--canvas-length", "0"], "canvas length must be at least 1"),
+        (["--canvas-length", "-8"], "canvas length must be at least 1"),
+        (["--canvas-length", "99968"], "leaves no room for a prompt"),
         (["--split", "dev"], "unknown split 'dev'"),
         (["--engine", "rray"], "unknown engine 'rray'; did you mean ray?"),
         (["--address", "x:1"], "--address and --workers belong to --engine ray"),
@@ -367,6 +370,14 @@ def test_json_output_is_one_document(small, tmp_path, capsys):
     base = ["eval", "--model", str(small), "--task", "parity", "--canvas-length", "32", "--limit", "2", "--device"]
     assert main([*base, "cpu", "--out", str(tmp_path), "--decoders", "rpd", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["n"] == 2
+
+
+def test_errors_are_told_beside_the_accuracy(small, tmp_path, capsys):
+    from unmask.cli import main
+
+    base = ["eval", "--model", str(small), "--task", "poisoned", "--canvas-length", "32", "--device", "cpu"]
+    assert main([*base, "--out", str(tmp_path), "--decoders", "rpd"]) == 0
+    assert "3 errors (see samples.jsonl)" in capsys.readouterr().out
 
 
 # --- size -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,8 @@ from helpers import CANVAS, OPTIONS, commits, decode
 from unmask import decoders
 from unmask.cli import main
 from unmask.models import Model, graphs
-from unmask.models.graphs import Bucket, GraphBackbone, eager_capture
+from unmask.models.backbone import Block
+from unmask.models.graphs import Bucket, GraphBackbone, Recording, eager_capture
 
 PROMPTS = ["Hi", "the user and the assistant are counting to 12", "What is 2 + 2?"]
 SHORT = {"dream-default": {"steps": 8}}
@@ -85,6 +89,72 @@ def test_states_that_were_overwritten_are_computed_again(exact_model: unmask.Mod
     assert all(np.array_equal(a, b) for a, b in zip(wanted, again, strict=True))
 
 
+class SharedMemory:
+    """Like recordings of one memory pool: a replay overwrites what those recorded after it returned."""
+
+    def __init__(self) -> None:
+        self.returned: list[Any] = []
+
+    def __call__(self, run: Any) -> Any:
+        outputs, replay = eager_capture(run)
+        self.returned.append(outputs)
+        later = len(self.returned)
+
+        def overwriting() -> None:
+            replay()
+            for found in self.returned[later:]:
+                for tensor in found if isinstance(found, list) else [found]:
+                    if tensor is not None:
+                        tensor.fill_(torch.nan)
+
+        return outputs, overwriting
+
+
+def test_reading_states_leaves_them_as_they_are(exact_model: unmask.Model) -> None:
+    """Also those of a shape that was recorded after the heads were."""
+    from unmask.canvas import Canvas
+    from unmask.forward import Forward
+
+    short, long = (Canvas(range(1, n), 8, exact_model.spec.mask_id) for n in (4, 60))
+    layers, slots = np.array([5, 4]), np.array([60, 61])
+    found = []
+    for model in (exact_model, replaying(exact_model, SharedMemory(), capture_head=SharedMemory())):
+        for canvas, at in ((short, slots - 56), (long, slots)):
+            forward = Forward(model, [canvas], keep_from=3)
+            table = forward.score([(0, canvas.open_positions())], model.choosable, torch.float32)[0]
+            reads = [forward.read(at, layers, np.array([1, 1])) for _ in range(2)]
+        found.append((table, *reads[0], *reads[1]))
+    for eager, replayed in zip(*found, strict=True):
+        np.testing.assert_allclose(replayed, eager, rtol=1e-9)
+
+
+def test_heads_have_memory_of_their_own(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "compiled_block", lambda: Block.forward)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: device)
+    monkeypatch.setattr(type(model.net), "device", SimpleNamespace(type="cuda"))
+    net, reason = graphs.recorded(model.net)
+    assert reason is None and net.capture is not net.capture_head
+    assert net.capture.stream is net.capture_head.stream  # a stream costs workspaces
+
+
+def test_what_a_recording_reads_lives_as_long_as_it_does(model: unmask.Model) -> None:
+    """A device replays addresses: it does not keep the tensors behind them."""
+    net, read = model.net, []
+    tables = type(net).tables
+
+    def watched(self: Any, ids: torch.Tensor) -> Any:
+        made = tables(self, ids)
+        read.extend(weakref.ref(table) for table in made)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(net), "tables", watched)
+        with torch.inference_mode():
+            recording = Recording(net, Bucket(1, 32, 0), lambda run: (run(), lambda: None), Block.forward)
+    gc.collect()
+    assert recording.hidden and len(read) == 2 and all(table() is not None for table in read)
+
+
 def test_rows_past_every_recording_are_read_eagerly(model: unmask.Model) -> None:
     graph = GraphBackbone(model.net, eager_capture)
     with torch.inference_mode():
@@ -124,10 +194,21 @@ def test_recordings_are_limited(model: unmask.Model, monkeypatch: pytest.MonkeyP
     assert len(replay.net.forwards) == 1 and replay.net.reasons == ["1 shapes are recorded already"]
 
 
-def test_running_out_of_memory_is_not_hidden(model: unmask.Model) -> None:
+def test_without_memory_for_a_recording_it_goes_on_without(model: unmask.Model) -> None:
     def full(run: Any) -> Any:
         raise torch.OutOfMemoryError("full")
 
+    replay = replaying(model, full)
+    out = decode(replay, "Hi", "fast-dllm", canvas_length=CANVAS)
+    assert out.canvas == decode(model, "Hi", "fast-dllm", canvas_length=CANVAS).canvas
+    assert replay.net.reasons == [graphs.NO_MEMORY]
+
+
+def test_running_out_of_memory_is_not_hidden(model: unmask.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(model.net, "states", full)
     with pytest.raises(torch.OutOfMemoryError):
         decode(replaying(model, full), "Hi", "fast-dllm", canvas_length=CANVAS)
 

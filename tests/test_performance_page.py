@@ -14,12 +14,15 @@ import torch
 from test_profile import PEAKS, SMALL, recorded
 from unmask.evaluate.environment import hardware, versions
 from unmask.evaluate.specs import DecoderSpec
+from unmask.models.graphs import GraphBackbone, eager_capture
 from unmask.profile.measure import Setup, profile
 from unmask.profile.shapes import random_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import device
 import page
 import parts as bench
+import targets
 
 CPU = torch.device("cpu")
 
@@ -43,7 +46,8 @@ def measured() -> dict[str, Any]:
 
 def test_parts_are_timed_side_by_side(measured: dict[str, Any]) -> None:
     times = measured["parts"]["ms"]
-    assert set(times) == {"backbone", "scoring", "lens", "lens, two stages", "lens, lazy walk", "plain readout"}
+    lens = {"lens", "lens, two stages", "lens, lazy walk", "plain readout"}
+    assert set(times) == {"backbone", "head", "scoring", *lens}
     assert all(t["min"] <= t["median"] <= t["max"] and t["repeats"] == 3 for t in times.values())
 
 
@@ -77,3 +81,32 @@ def test_the_device_page_says_what_was_skipped(measured: dict[str, Any]) -> None
     text = page.device_section(result)
     assert "llada-8b on a CUDA device" in text and "Not measured: compiled parts (no time left)." in text
     assert text.count("| rpd |") == 3
+    assert "| whole RPD step, times faster than 44 ms | >= 3.8 |" in text
+    assert "| peak memory beyond the weights, compiled | <= 1.5 | not measured |  |" in text
+
+
+def test_targets_are_judged_by_their_bounds() -> None:
+    below, above, stated = (targets.Target("", bound, len) for bound in ("<= 4", ">= 3.8", targets.STATED))
+    assert [below.met(4.0), below.met(4.1), above.met(3.8), above.met(3.7), stated.met(1)] == [
+        "yes", "NO", "yes", "NO", "",
+    ]  # fmt: skip
+
+
+def test_a_replayed_backbone_is_not_timed_with_the_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of recorded forwards share their states: none of them may have to make them again."""
+    model = random_model("small", replace(SMALL, layers=8), CPU, torch.float32)
+    model.net = GraphBackbone(model.net, eager_capture)
+    found = bench.parts(model, 5, 32, 4, 3, True)
+    assert model.net.stamp == 1 + found["ms"]["backbone"]["repeats"] + 2  # the first, and one per round
+
+
+def test_the_device_benchmark_measures_every_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At toy size and without a device: all that is left out is memory, and the batch of 16."""
+    out = tmp_path / "device.json"
+    monkeypatch.setattr(sys, "argv", ["device.py", "--dry-run", "--decoders", "rpd", "--out", str(out)])
+    device.main()
+    result = json.loads(out.read_text())
+    assert not result["skipped"]
+    missing = {row[0] for row in targets.rows(result["sections"]) if row[2] == "not measured"}
+    assert all("memory" in name or "batch 16" in name for name in missing)
+    assert "on a CUDA device" in page.device_section(result)

@@ -112,6 +112,32 @@ def test_a_worker_that_cannot_work_ends_the_run_with_its_reason(small, tmp_path,
 
 
 @pytest.mark.parametrize(
+    ("asked", "said"), [({"workers": 3}, "room for 2 workers of 1 CPU, not for 3"), ({"cores": 3}, "not for one")]
+)
+def test_more_workers_than_the_cluster_has_room_for_are_refused(small, tmp_path, ray, asked, said):
+    """Ray itself would wait for ever."""
+    from unmask.evaluate.cluster import connect
+
+    with pytest.raises(UserError, match=said):
+        run(settings(small, "rpd"), tmp_path, engine=connect(None, **asked))
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_a_worker_takes_all_it_needs_of_one_machine():
+    from unmask.evaluate.cluster import room
+
+    nodes = [{"Alive": alive, "Resources": {"CPU": 3.0, "GPU": 8.0}} for alive in (True, True, False)]
+    assert room(nodes, {"CPU": 2}) == 2 and room(nodes, {"CPU": 1, "GPU": 1}) == 6
+    assert room([{"Alive": True, "Resources": {"CPU": 4.0}}], {"CPU": 1, "GPU": 1}) == 0
+
+
+@pytest.mark.parametrize("option", ["--workers", "--cores"])
+def test_a_count_below_one_is_refused(tmp_path, capsys, option):
+    assert main(["eval", "--engine", "ray", option, "0", "--out", str(tmp_path / "run")]) == 2
+    assert f"{option} must be at least 1" in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
     ("address", "said"),
     [
         ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),

@@ -102,6 +102,8 @@ def test_the_last_box_with_balanced_braces(text, found):
         ("```python\nx = 1", "x = 1"),  # never closed
         ("    return x\n", "    return x"),  # a body keeps its indentation
         ("", ""),
+        ("```bash\npip install x\n```\n```python\nx = 1\n```", "x = 1"),  # the first block of Python
+        ("```pycon\n>>> x\n```", "```pycon\n>>> x\n```"),
     ],
 )
 def test_fences_are_formatting(text, code):

@@ -15,7 +15,9 @@ import pytest
 import checkpoints
 import unmask
 from serving import PROMPT, Live, chat, expected, running, wait_until
+from unmask.guardrails import FIXES
 from unmask.models import Model
+from unmask.serve.calls import in_fields
 from unmask.serve.catalogue import Catalogue
 from unmask.serve.limits import Limits
 from unmask.serve.service import Settings, public_name
@@ -63,9 +65,15 @@ def test_a_collapsed_decode_is_named_and_counted(client: openai.OpenAI, live: Li
     out = chat(client, extra_body={"canvas_length": 4, "early_stop": False})
     alone = unmask.generate(small, PROMPT, canvas_length=4)
     assert not isinstance(alone, list)
-    wanted = [warning.to_json() for warning in alone.warnings]
+    wanted = [{**warning.to_json(), "fix": in_fields(warning.fix)} for warning in alone.warnings]
     assert wanted and out.choices[0].model_extra["unmask"]["warnings"] == wanted
     assert f'unmask_warnings_total{{code="{wanted[0]["code"]}"}}' in live.get("/metrics").text
+
+
+def test_a_remedy_is_told_in_fields_of_a_request() -> None:
+    assert in_fields(FIXES["truncated"]) == "give it more room with canvas_length"
+    assert in_fields(FIXES["greedy-entropy-order"]) == "set temperature=0.1 top_p=0.9, or use decoder rpd"
+    assert not any("-o " in in_fields(fix) or "--" in in_fields(fix) for fix in FIXES.values())
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -215,8 +223,14 @@ def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) ->
         ({"messages": [{"role": "user", "content": "x"}] * 200}, "at most 128 messages", "messages"),
         ({"messages": [{"role": "user", "content": "x " * 3000}]}, "shorten the prompt", ""),
         ({"messages": [{"role": "tool", "content": "x"}]}, "role", "messages.0.role"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content: Input", "messages.0.content"),
-        ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, "messages.0.content", "messages.0.content"),
+        ({"messages": [{"role": "user", "content": 5}]}, "a valid string or list", "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+         "Input should be 'text'", "messages.0.content.0.type"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}] * 65}]},
+         "at most 64 items, not 65", "messages.0.content"),
+        ({"stop": ["a"] * 5}, "at most 4 items, not 5", "stop"),
+        ({"extra_body": {"decoder": "x" * 129}}, "at most 128 characters", "decoder"),
+        ({"extra_body": {"x" * 100_000: 1}}, "unknown option of rpd: a name of 100000 characters", ""),
         ({"extra_body": {"__class__": 1}}, "unknown option of rpd '__class__'", "__class__"),
         ({"extra_body": {"fallback": "a\nb"}}, "fallback must be a short word", "fallback"),
         ({"stop": ["a" * 1100]}, "stop sequences", "stop"),

@@ -261,6 +261,12 @@ def test_nonsense_is_a_400(live: Live, body: bytes | dict) -> None:
     assert error["type"] == "invalid_request_error" and error["message"] and "Traceback" not in error["message"]
 
 
+@pytest.mark.parametrize("name", ["not json", "not utf-8", "deep lists", "deep objects", "huge integer"])
+def test_what_no_parser_takes_is_named_as_such(live: Live, name: str) -> None:
+    error = live.post(CHAT, content=NONSENSE[name], headers=JSON).json()["error"]
+    assert error["code"] == "invalid_json" and error["message"] == "the body is not valid JSON"
+
+
 @pytest.mark.parametrize(
     "prompt", ["\x00", "<|mdm_mask|>" * 20, "<|eot_id|>", "{{ 7*7 }}{% raise %}", "\u202e\u200b🏳️‍🌈", "é" * 500]
 )

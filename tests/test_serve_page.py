@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # ruff: noqa: F811 (fixtures are imported, and named again where they are used)
 import json
+import re
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,37 @@ def test_a_collapsed_decode_is_said_so_with_what_to_do(page: Browser, small: Mod
     assert len(told) == 1 and warning.sentence[1:] in told[0] and "rpd holds back" in told[0]
     page.js("$('#first').click()")
     assert page.js("$$('.panel:last-child .warned').length") == 0, "it is not known before it is over"
+
+
+def test_a_long_word_is_set_smaller_and_no_sign_is_cut_off(page: Browser, small: Model, tmp_path: Path) -> None:
+    out = alone(small, "rpd", **LENIENT)
+    words = cycle([" ", "together", " of"])
+    out.trace.header["pieces"] = {token: next(words) for token in out.trace.header["pieces"]}
+    out.trace.save(tmp_path / "words.jsonl")
+    give(page, tmp_path / "words.jsonl")
+    page.wait("$$('.um-mark').length > 0")
+    cut = "((t) => t.scrollWidth > t.clientWidth || t.scrollHeight > t.clientHeight)"
+    for width in (1280, 390):
+        page.screen(width, 900)
+        shown = page.js(f"$$('.um-cell').map((n) => [n.textContent, 'long' in n.dataset, {cut}(n.firstChild)])")
+        assert {word for word, *_ in shown} == {"␣", "together", "of"}
+        assert all(long == (word == "together") for word, long, _ in shown)
+        assert not any(cut for word, _, cut in shown if width == 1280 or word != "together")
+    assert out._repr_html_().count('" data-long') == sum(word == "together" for word, *_ in shown)
+
+
+def test_the_end_can_be_reached_on_the_scale_of_seconds(page: Browser) -> None:
+    decode(page)
+    fill(page, "#mode", "time")
+    page.js("$('#last').click()")
+    assert page.js("$('#scrub').value / $('#scrub').max") == pytest.approx(1)
+
+
+def test_the_map_says_how_far_its_axes_reach(page: Browser, small: Model) -> None:
+    decode(page, **OPTIONS)
+    steps = len(alone(small, "rpd", **LENIENT).trace.steps)
+    told = page.js("$$('.panel:first-child figcaption span').map((n) => n.textContent)")
+    assert told == [f"position 0 to {CANVAS - 1} →", "commit order", f"step 1 to {steps} ↓"]
 
 
 def test_the_canvases_go_in_step(page: Browser, small: Model) -> None:
@@ -275,6 +308,28 @@ def test_nothing_a_model_or_a_file_says_becomes_markup(page: Browser, small: Mod
     assert "<img" not in html and "<script" not in html and "&lt;img" in html
 
 
+def test_words_that_every_object_knows_are_only_words(page: Browser, small: Model, tmp_path: Path) -> None:
+    """A file may call a route, a decoder or a warning "constructor", and may spell a number as a word."""
+    out = alone(small, "rpd", **LENIENT)
+    out.trace.header |= {"decoder": "constructor", "label": "__proto__"}
+    for step in out.trace.steps:
+        step.verdict[step.verdict == "confidence"] = "constructor"
+        step.verdict[step.verdict == "unsure"] = "toString"
+    out.trace.save(tmp_path / "odd.jsonl")
+    lines = (tmp_path / "odd.jsonl").read_text().splitlines()
+    lines[1] = re.sub(r'"c":\[[^,\]]+', '"c":["high"', lines[1])
+    lines.insert(2, '{"warnings":[{"code":"constructor","sentence":"a thing","fix":"do it"}]}')
+    (tmp_path / "odd.jsonl").write_text("\n".join(lines))
+    give(page, tmp_path / "odd.jsonl")
+    page.wait("$$('.um-mark').length > 0")
+    for step in range(3):
+        page.js(f"$('#scrub').value = {step}, $('#scrub').dispatchEvent(new Event('input'))")
+        for position in range(0, CANVAS, 9):
+            page.point(f".um-cell[data-position='{position}']", click=True)
+    page.js("$('#last').click()")
+    assert "native code" not in page.js("document.body.textContent")
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -284,6 +339,7 @@ def test_nothing_a_model_or_a_file_says_becomes_markup(page: Browser, small: Mod
         ('{"format":"unmask.trace","version":99}', "trace version 99"),
         ('{"format":"unmask.trace","version":1,"canvas_length":1e12}', "no canvas length"),
         ('{"step":{"positions":[]}}', "a step without a header"),
+        ('{"format":"unmask.trace","version":1,"canvas_length":4,"fixed":{"4000000000":1}}', "off the canvas"),
     ],
 )
 def test_a_damaged_file_is_answered_with_a_sentence(page: Browser, tmp_path: Path, content: str, says: str) -> None:

@@ -145,6 +145,9 @@ def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, capsys: pyte
     (tmp_path / "key").write_text("short")
     assert "at least 8 characters" in says("--api-key-file", str(tmp_path / "key"))
     assert "--api-key-file" in says("--api-key-file", str(tmp_path / "none"))
+    for key in ("schlüsselchen", "two words", "a line\nand another"):  # no header could carry them
+        (tmp_path / "key").write_text(key + "\n")
+        assert "no spaces" in says("--api-key-file", str(tmp_path / "key"))
 
 
 def test_without_the_extra_it_says_what_to_install(

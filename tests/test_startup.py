@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from unmask.cli import main
 
 UNMASK = Path(sys.executable).with_name("unmask")
 HEAVY = ("torch", "numpy", "rich", "huggingface_hub", "tokenizers", "safetensors", "jinja2")
@@ -37,6 +40,21 @@ def imported(*arguments: str) -> set[str]:
     code += f"print(json.dumps([m for m in {(*HEAVY, 'typer')} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_threads_that_wait_give_up_their_core_unless_the_user_has_said_otherwise(monkeypatch, capsys):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):  # set, then deleted: gone again afterwards
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    assert main(["--version"]) == 0
+    assert os.environ["GOMP_SPINCOUNT"] == "10000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    main(["--version"])
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    main(["--version"])
+    assert "GOMP_SPINCOUNT" not in os.environ
 
 
 def test_help_imports_nothing_heavy():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unmask.report.stats import bootstrap_difference, mcnemar, paired, wilson
-from unmask.report.tradeoff import aup, pareto
+from unmask.report.tradeoff import aup, pareto, tokens_per_forward
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,8 @@ def test_aup_by_its_definition():
     points = [(1.0, 80.0), (2.0, 79.0), (3.0, 78.0)]
     assert len({round(aup(list(order), 80.0), 9) for order in itertools.permutations(points)}) == 1
     assert aup([], 80.0) == 0.0 and aup([(1.0, 0.0)], 0.0) == 0.0
+
+
+def test_an_answer_whose_scoring_failed_was_decoded():
+    """Tokens per forward: of three examples one never ran, and one ran but could not be scored."""
+    assert tokens_per_forward({"nfe": 10.0, "n": 3, "errors": 2, "decoded": 2, "tokens": 60}) == 3.0

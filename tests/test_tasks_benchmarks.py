@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -234,17 +237,12 @@ def test_missing_data_says_which_path_and_how_to_get_it(small, tmp_path, monkeyp
 
 
 def test_without_the_extra_the_hub_is_explained(small, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"data of gsm8k is not here: .*pip install 'unmask\[eval\]'"):
         read(None)
 
 
 def test_the_hubs_form_is_read(small, monkeypatch):
-    import sys
-    from types import SimpleNamespace
-
     asked = []
 
     def load_dataset(*arguments, **more):
@@ -273,3 +271,20 @@ def test_mbpp_splits_are_its_authors():
     task, _ = load("mbpp")
     sizes = Counter({split: len(list(task.examples(split))) for split in ("prompt", "validation", "train")})
     assert sizes == {"prompt": 10, "validation": 90, "train": 374}
+
+
+def test_a_hub_out_of_reach_is_one_sentence(monkeypatch, capsys, tmp_path):
+    """The hub's library tells of every retry; the user hears what came of them, and what to do instead."""
+    logger, told = logging.getLogger("huggingface_hub"), []
+    level = logger.level
+
+    def load_dataset(*arguments, **more):
+        told.append(logger.isEnabledFor(logging.WARNING))  # "Retrying in 8s [Retry 4/5]."
+        raise ConnectionError("Couldn't reach it")
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    monkeypatch.delenv("UNMASK_DATA", raising=False)
+    assert main(["eval", "--task", "gsm8k", "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert "Couldn't reach it" in error and "--data FILE" in error and len(error.strip().splitlines()) == 1
+    assert told == [False] and logger.level == level and not (tmp_path / "run").exists()

@@ -132,3 +132,4 @@ def test_words_outside_the_vocabulary_are_named():
     tokenizer = unmask.load("tiny").tokenizer
     assert tokenizer.unknown_words("Mia has 12 apples. How many apples does Mia have now?") == []
     assert tokenizer.unknown_words("Mia has a wug and a naïve wug, Ω.") == ["wug", "naïve", "Ω"]
+    assert tokenizer.unknown_words("Mia has\t12 apples.\r\n") == ["\t", "\r"]

@@ -13,13 +13,14 @@ class Clock:
 
     def __init__(self, device: torch.device, timer: Callable[[], float] = time.perf_counter) -> None:
         self.cuda, self.timer = device.type == "cuda", timer
+        self.stream = torch.cuda.current_stream(device) if self.cuda else None  # the current device may be another
         self.marks: list[tuple[str, torch.cuda.Event | float]] = [("", self.now())]
 
     def now(self) -> torch.cuda.Event | float:
         if not self.cuda:
             return self.timer()
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(self.stream)
         return event
 
     def lap(self, phase: str) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unmask.canvas import Canvas
 from unmask.decoders.base import Lens, lowest_mapped
+from unmask.errors import UserError
 from unmask.lens import FIRST_DEPTH, ROWS_PER_PRODUCT, Readout, StabilityRule, walk
 from unmask.models.apart import batch_states
 from unmask.statistics import Choosable, statistics, trajectory
@@ -57,15 +58,24 @@ class Forward:
 
     def run(self) -> None:
         with torch.inference_mode():
-            ids = torch.from_numpy(self.ids).to(self.net.device)
+            ids = self.place(self.ids)
             self.hidden = batch_states(self.net, ids, self.lengths, self.keep_from)
         self.stride = self.hidden[self.layers].shape[1]  # a recorded forward has a bucket's width
         self.stamp = getattr(self.net, "stamp", None)
+
+    def place(self, numbers: np.ndarray) -> Tensor:
+        """On the device, without waiting for what it still computes: ordinary memory is read before this returns."""
+        return torch.from_numpy(numbers).to(self.net.device, non_blocking=True)
 
     def kept(self, layer: int) -> Tensor:
         """A layer's states. Recorded forwards share their buffers: another one since then has overwritten them."""
         if self.stamp != getattr(self.net, "stamp", None):
             self.run()
+        if self.hidden[layer] is None:
+            raise UserError(
+                f"the states of layer {layer} were not kept, only those from {self.keep_from} on: a decoder that "
+                "reads layers or attention says how deep in keep_from(layers)"
+            )
         return self.hidden[layer]
 
     def slots(self, row: int, positions: np.ndarray) -> np.ndarray:
@@ -74,7 +84,7 @@ class Forward:
         return row * self.stride + at
 
     def states(self, layer: int, slots: np.ndarray) -> Tensor:
-        return self.kept(layer).flatten(0, 1)[torch.from_numpy(slots).to(self.net.device)]
+        return self.kept(layer).flatten(0, 1)[self.place(slots)]
 
     def recorded(self, states: Tensor, choosable: Choosable | None, given: Tensor | None = None) -> Tensor | None:
         """The head and its statistics as one replay, where the network has recordings."""
@@ -166,9 +176,9 @@ class Forward:
     def read(self, slots: np.ndarray, layers: np.ndarray, token: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each slot at each layer, through the head in one product: argmax and p(token), (slots, layers) both."""
         with torch.inference_mode():
-            at = torch.from_numpy(slots).to(self.net.device)
+            at = self.place(slots)
             states = torch.stack([self.kept(layer).flatten(0, 1)[at] for layer in layers], dim=1).flatten(0, 1)
-            tokens = torch.from_numpy(np.repeat(token, len(layers))).to(self.net.device)
+            tokens = self.place(np.repeat(token, len(layers)))
             table = self.recorded(states, None, tokens)
             if table is None:
                 table = torch.stack([column.double() for column in trajectory(self.net.readout(states), tokens)])
@@ -184,6 +194,6 @@ class Forward:
             with torch.inference_mode():
                 maps = self.net.attention_maps(hidden, None, list(layers))[0]
                 # Unshifted on purpose: a map row belongs to the position, not to what it predicts.
-                at = torch.from_numpy(self.canvases[row].prompt_length + positions).to(maps.device)
+                at = self.place(self.canvases[row].prompt_length + positions)
                 answers.append(maps[at][:, at].double().cpu().numpy())
         return answers

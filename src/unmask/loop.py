@@ -156,7 +156,7 @@ class Loop:
             served, waiting = self.serve(waiting, extra, clock), []
             for row, selection, answer in served:
                 advance(row, selection, answer, waiting, commits)
-        steps = [self.commit(row, commits[id(row)], extra[id(row)]) for row in rows]
+        steps = [self.commit(row, commits.get(id(row)), extra[id(row)]) for row in rows]
         clock.lap("scoring")
         return [pair for pair in zip(rows, steps, strict=True) if pair[1] is not None]  # type: ignore[misc]
 
@@ -219,7 +219,7 @@ class Loop:
         clock.lap("scoring")
         return answers
 
-    def commit(self, row: Row, commit: Commit, readings: Readings) -> Step | None:
+    def commit(self, row: Row, commit: Commit | None, readings: Readings) -> Step | None:
         if row.error:
             return None
         view = row.view
@@ -227,6 +227,7 @@ class Loop:
         if fault := misfit(commit, view, self.model.choosable):
             row.error = DecodeError(f"decoder {row.decoder.name}: {fault}")
             return None
+        assert commit is not None
         step = Step.record(view, commit, row.nfe)
         step.projected, step.branches = readings.projected, readings.branches
         row.branches += readings.branches
@@ -249,9 +250,15 @@ class Readings:
 def advance(row, selection, answer, waiting, commits) -> None:
     """Run a selection to its next request, or to its commit."""
     try:
-        waiting.append((row, selection, selection.send(answer)))
+        request = selection.send(answer)
     except StopIteration as finished:
         commits[id(row)] = finished.value
+        return
+    if isinstance(request, Lens | Attention | Explore):
+        waiting.append((row, selection, request))
+    else:
+        what = f"yields view.lens, view.attention or view.explore, not {type(request).__name__}"
+        row.error = DecodeError(f"decoder {row.decoder.name}: select {what}")
 
 
 def misfit(commit: Any, view: StepView, choosable: Choosable) -> str | None:
@@ -260,7 +267,15 @@ def misfit(commit: Any, view: StepView, choosable: Choosable) -> str | None:
         return f"select must return a Commit, not {type(commit).__name__}"
     if getattr(commit.take, "dtype", None) != np.bool_ or commit.take.shape != view.positions.shape:
         return "Commit.take must be an array with one bool per position of the view"
+    columns = {"verdict": commit.verdict, **commit.columns}
+    if commit.token is not None:
+        columns["token"] = commit.token
+    for name, column in columns.items():
+        if np.shape(column) != view.positions.shape:
+            return f"Commit's {name} must have one entry per position of the view"
     token = (view.token if commit.token is None else np.asarray(commit.token))[commit.take]
+    if not np.issubdtype(token.dtype, np.integer):
+        return f"Commit.token must hold whole numbers, not {token.dtype}"
     odd = token[(token < 0) | (token >= choosable.limit) | (token == choosable.mask_id)]
     return f"{int(odd[0])} is no token that may be committed" if odd.size else None
 

@@ -209,7 +209,9 @@ def compare(trace: Trace, model: Model, decoder: Decoder, name: str | None = Non
     canvas = Canvas(header["prompt_ids"], trace.canvas_length, model.spec.mask_id, fixed)
     rng = torch.Generator(device=model.net.device).manual_seed(int(header.get("seed", 0)))
     row = Row(canvas, other, Trace({**header, "decoder": other.name, "params": plain(other.params())}), rng)
-    loop = Loop(model, score_dtype=parse_dtype(header.get("score_dtype")) or torch.float32)
+    dropped = bool(header.get("drop_tail"))  # what the forward did not see then, it must not see now
+    precision = parse_dtype(header.get("score_dtype")) or torch.float32
+    loop = Loop(model, score_dtype=precision, early_stop=dropped, drop_tail=dropped)
     differences: tuple[Difference, ...] = ()
     agreed = 0
     for recorded in trace.steps:

@@ -36,13 +36,14 @@ def numbers_equal(a: str, b: str) -> bool:
     return x is not None and x == y
 
 
-_FENCE = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
+_PYTHON = ("", "python", "python3", "py")
 
 
 def extract_code(text: str) -> str:
-    """The program in a response: the first fenced block if there is one, else all of it. Formatting only."""
-    match = _FENCE.search(text)
-    return (match.group(1) if match else text).strip("\r\n")
+    """The program in a response: its first fenced block of Python, else all of it. Formatting only."""
+    blocks = (block for language, block in _FENCE.findall(text) if language.lower() in _PYTHON)
+    return next(blocks, text).strip("\r\n")
 
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")

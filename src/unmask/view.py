@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unmask.api import Generation
     from unmask.trace import Trace
 
+LONG = 6  # characters that fit a cell in its usual size; more are set smaller
 GIVEN = "given"  # a token that was on the canvas from the start
 # Why a position was committed: one sentence each, for legends and ledgers.
 ROUTES: Mapping[str, str] = {
@@ -118,6 +119,7 @@ def warnings_html(out: Generation) -> str:
 
 def cell_html(cell: Cell) -> str:
     attributes = f'data-route="{escape(cell.route)}" data-strength="{cell.strength}" title="{escape(cell.label)}"'
+    attributes += " data-long" if len(cell.text) > LONG else ""
     attributes += " data-end" if cell.end else ""
     return f'<span class="um-cell" {attributes}><span class="um-text">{escape(cell.text)}</span></span>'
 

@@ -40,6 +40,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "env": ("unmask.cli.env:env", "versions and hardware, to paste into an issue"),
 }
 
+# GNU OpenMP's threads spin for milliseconds while they wait for each other. As soon as anything else wants a core, a
+# forward of the embedded model then takes ten times as long; this many turns cost nothing on an idle machine.
+SPIN = ("GOMP_SPINCOUNT", "10000")
 INTERRUPTED, BROKEN_PIPE, USER_ERROR = 130, 141, 2
 
 
@@ -48,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows ?, it does not crash
             stream.reconfigure(errors="replace")
+    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is loaded
+        os.environ.setdefault(*SPIN)
     try:
         code = dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()

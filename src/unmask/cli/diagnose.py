@@ -123,7 +123,7 @@ def layers(
     check_format(form)
     request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, masks,
                              patterns, raw, batch_size, device, dtype, revision)  # fmt: skip
-    folder = collect(request, out)
+    folder = collect(request, out, first_layer)
     conclude("layers", folder, layer_tables(folder, first_layer, paper), form, as_json)
 
 
@@ -194,6 +194,7 @@ def admitted(
     check_format(form)
     request = decodes_request(model, task, decoders, constraints, option, data, limit, constraint_limit, split, seed,
                               raw, batch_size, canvas_length, device, dtype, revision)  # fmt: skip
+    check_stability(request)
     folder = decode_all(request, out)
     conclude("admitted", folder, admitted_tables(folder, paper), form, as_json)
 
@@ -223,7 +224,7 @@ def states_request(
     )  # fmt: skip
 
 
-def collect(request: Request, out: Path | None) -> Path:
+def collect(request: Request, out: Path | None, first_layer: int | None = None) -> Path:
     """The folder with every state evaluated."""
     from unmask.diagnostics.survey import StatesBar, survey
     from unmask.evaluate.progress import Bars
@@ -232,7 +233,7 @@ def collect(request: Request, out: Path | None) -> Path:
         "states", request.model, {**request.held(), "file": str(request.source), "levels": request.levels}
     )
     with resumable(out):
-        config = survey(request, out, Bars(StatesBar))
+        config = survey(request, out, Bars(StatesBar), first_layer)
     print(f"{config['account']}\n{out}", file=sys.stderr)
     return out
 
@@ -268,6 +269,16 @@ def decode_all(request: Decodes, out: Path | None) -> Path:
         decode(request, out, Bars(DecodesBar))
     print(out, file=sys.stderr)
     return out
+
+
+def check_stability(request: Decodes) -> None:
+    """Before the first forward: does any of the decoders test stability?"""
+    from unmask import decoders
+
+    named = [spec.name for spec in request.decoders if spec.name != "default"]  # no model's own tests it
+    if not any(hasattr(decoders.find(name)[0], "theta_s") for name in named):
+        labels = ", ".join(spec.label for spec in request.decoders) or "none"
+        raise UserError(f"no decoder tests stability ({labels}): decode with rpd or rpd-block")
 
 
 def draw_traces(files: list[Path], out: Path | None, form: str, as_json: bool) -> None:

@@ -110,6 +110,9 @@ def launch(settings: Settings, out: Path, where: Where, weak: bool) -> tuple[lis
 
 def find_engine(where: Where, settings: Settings) -> tuple[Callable[[Plan], Executor], Settings]:
     """The executor, and the settings with the device that its machines have."""
+    for name, count in (("--workers", where.workers), ("--cores", where.cores)):
+        if count is not None and count < 1:
+            raise UserError(f"{name} must be at least 1, not {count}")
     if where.engine == "local":
         if where.address is not None or where.workers is not None:
             raise UserError("--address and --workers belong to --engine ray")
@@ -140,10 +143,16 @@ def show(rows: list[dict[str, Any]], out: Path, as_json: bool) -> None:
         low, high = row["accuracy_ci95"]
         print(
             f"{row['label']:{width}}  {100 * row['accuracy']:6.2f} % [{100 * low:.2f}, {100 * high:.2f}]  "
-            f"n {row['n']}  NFE {row['nfe']:.2f}  TPS {row['tps']:.1f}"
+            f"n {row['n']}  NFE {row['nfe']:.2f}  TPS {row['tps']:.1f}" + errors_of(row)
         )
     warn_of_collapses(rows)
     print(f"\n{out}")
+
+
+def errors_of(row: dict[str, Any]) -> str:
+    """They count as wrong: a reader of the accuracy has to know how many there are, and where to look."""
+    count = row["errors"]
+    return f"  {count} error{'s' if count > 1 else ''} (see samples.jsonl)" if count else ""
 
 
 def warn_of_collapses(rows: list[dict[str, Any]]) -> None:

@@ -109,6 +109,8 @@ def parse_infill(infill: str | None) -> list[str | int] | None:
     canvas: list[str | int] = []
     for n, part in enumerate(parts):
         if n % 2:
+            if len(part) > 9:
+                raise UserError(f"--infill: a gap of {part[:9]}... positions is more than any canvas has")
             if int(part) < 1:
                 raise UserError(f"--infill: [[{part}]] is not a gap: it needs at least 1 position")
             canvas.append(int(part))

@@ -56,6 +56,7 @@ def draw(rows: list, diagnosed: list[Path], profile: Path | None, target: Path) 
     else:
         for (model, task), split in runtime.from_rows(rows).items():
             if runtime.REFERENCE in split:
-                title = f"Runtime by phase: {model} on {task} (seconds per example, {rows[0]['device']})"
+                n = max(row["n"] for row in rows if (row["model"], row["task"]) == (model, task))
+                title = f"Runtime by phase: {model} on {task}, n = {n} per decoder, {rows[0]['device']}"
                 written += runtime.draw(split, title, target, f"runtime-{model}-{task}")
     return written + evidence.draw(diagnosed, target)

@@ -15,6 +15,7 @@ from unmask.decoders.base import (
     Decoder,
     StepView,
     best,
+    finite,
     in_unit,
     lowest_mapped,
     verdicts,
@@ -53,7 +54,7 @@ class DAPD(BlockDecoder):
         if self.task is not None:
             self.require_choice("task", tuple(THRESHOLDS["llada"]))
         for value in (self.tau_min, self.tau_max):
-            self.require(value is None or value >= 0, "tau_min and tau_max must be 0 or more")
+            self.require(value is None or (finite(value) and value >= 0), "tau_min and tau_max must be 0 or more")
         self.require(in_unit(self.direct), "direct must lie in [0, 1]")
         self.require(0 <= self.skip < 1, "skip must lie in [0, 1)")
         self.require(in_unit(self.staged_confidence), "staged_confidence must lie in [0, 1]")

@@ -46,7 +46,11 @@ class EBSampler(BlockDecoder):
         if self.proxy == "entropy":
             return -view.entropy
         if self.proxy == "margin":
-            pair = view.choosable.forbid(view.logits).float().softmax(-1).topk(2, dim=-1).values
+            import torch
+
+            assert view.logits is not None
+            z = view.logits if view.logits.dtype == torch.float64 else view.logits.float()
+            pair = view.choosable.forbid(z.softmax(-1)).topk(2, dim=-1).values  # like c: not renormalised
             return (pair[:, 0] - pair[:, 1]).double().cpu().numpy()
         return view.confidence
 

@@ -80,8 +80,8 @@ class LladaDefault(BlockDecoder):
         block = int(view.positions[0]) // (self.block_length or view.length)
         if view.memory.get("block") != block:
             blocks = view.length // (self.block_length or view.length)
-            counts = even_schedule(len(view), (self.steps or view.length) // blocks)
-            view.memory.update(block=block, counts=[c for c in counts if c])
+            steps = min((self.steps or view.length) // blocks, len(view))  # further ones would commit nothing
+            view.memory.update(block=block, counts=even_schedule(len(view), steps))
         token, confidence = self.propose(view)
         if self.remasking == "random":
             confidence = self.noise(view)
@@ -149,10 +149,10 @@ class DreamDefault(Decoder):
         return max(length, self.steps) + 8  # many more steps than masks: the first ones are all empty
 
     def times(self, step: int) -> tuple[float, float]:
-        """t_step and t_step+1 of linspace(1, eps, steps + 1)."""
+        """t_step and t_step+1 of linspace(1, eps, steps + 1), which may be too long to be made."""
         assert self.steps is not None
-        t = np.linspace(1.0, self.eps, self.steps + 1)
-        return float(t[step]), float(t[step + 1])
+        slope = (self.eps - 1.0) / self.steps
+        return 1.0 + step * slope, self.eps if step + 1 == self.steps else 1.0 + (step + 1) * slope
 
     def select(self, view: StepView) -> Commit:
         from unmask.decoders.sampling import transform

@@ -89,6 +89,11 @@ class Result:
     drop: Separation
     by_band: dict[tuple[float, float], Separation]  # persistence within each band
 
+    @property
+    def rows(self) -> list[int]:
+        """Rows of the heat map that this window can reach."""
+        return [row for row, (low, _) in enumerate(ROWS) if low <= self.window]
+
     def most(self, row: int) -> str:
         low, high = ROWS[row]
         return f"{low}" if low == high else f"≥{low}" if high is None else f"{low}–{high}"
@@ -248,7 +253,7 @@ def heat_table(result: Result) -> Table:
         ["K", *(f"r in {interval(drop, DROPS)}" for drop in DROPS)],
         notes=["Percent wrong, and tokens in brackets."],
     )
-    for i in range(len(ROWS)):
+    for i in result.rows:
         rates = [result.heat[i, j] for j in range(len(DROPS))]
         made.rows.append([Cell(result.most(i)), *(Cell(shown(rate)) for rate in rates)])
         for j, rate in enumerate(rates):

@@ -210,7 +210,7 @@ def constraint_table(result: Result) -> Table | None:
     if not common:
         return None
     made = Table(
-        f"Ordering constraints, one token per forward, full canvas, {len(common)} examples",
+        f"Ordering constraints, one token per forward, full canvas, n = {len(common)}",
         [
             "constraint",
             "n",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STATES = Kind("unmask.states", frozenset({"index", "id", "levels"}))
 LABEL = "states"
-ROUNDED = 6  # decimals of probabilities and entropies on disk
+ROUNDED = 6  # decimals of probabilities on disk, significant digits of entropies
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,10 @@ class Survey:
         }
 
 
-def survey(request: Request, out: Path, progress: Progress | None = None) -> dict[str, Any]:
-    """Evaluate what is not in the folder `out` yet; its configuration."""
-    plan = prepare(request)
+def survey(request: Request, out: Path, progress: Progress | None = None, first: int | None = None) -> dict[str, Any]:
+    """Evaluate what is not in the folder `out` yet; its configuration. `first` is the layer that the analysis will
+    begin at: it changes no state, but has to be one."""
+    plan = prepare(request, first)
     with RunFolder(out, plan.identity, STATES) as folder:
         done = {sample["index"] for sample in read_samples(out, STATES)}
         todo = [index for index in range(len(plan.encoded)) if index not in done]
@@ -114,7 +115,7 @@ def survey(request: Request, out: Path, progress: Progress | None = None) -> dic
         return read_config(out, STATES)
 
 
-def prepare(request: Request) -> Survey:
+def prepare(request: Request, first: int | None = None) -> Survey:
     """Everything that can be wrong with the request is found here, the cheap things first."""
     from unmask.diagnostics.states import check_digits, encode, fits, window
     from unmask.evaluate.plan import Checkpoint
@@ -128,7 +129,7 @@ def prepare(request: Request) -> Survey:
     checkpoint = Checkpoint.find(request.model, request.revision, request.device, request.dtype)
     outline = Model(request.model, SimpleNamespace(spec=checkpoint.spec), checkpoint.tokenizer)
     check_digits(outline.tokenizer, outline.name)
-    window(outline)  # too few layers: better said before an hour of forwards than after
+    window(outline, first)  # too few layers: better said before an hour of forwards than after
     encoded = [encode(outline, trace, request.raw, request.canvas) for trace in gold.traces]
     kept = [item for item in encoded if fits(outline, item)]
     if not kept:
@@ -189,7 +190,7 @@ def question(model: Model, index: int, encoded: Encoded, request: Request) -> di
 def columns(model: Model, seen: Iterator[Any], count: int) -> dict[str, Any]:
     found = [next(seen) for _ in range(count)]
     return {
-        "E": [round(state.E, ROUNDED) for state in found],
+        "E": [significant(state.E) for state in found],
         "right": [int(state.answered) for state in found],
         "answers": ["".join(model.tokenizer.piece(int(token)) for token in state.token) for state in found],
         "targets": [
@@ -200,6 +201,11 @@ def columns(model: Model, seen: Iterator[Any], count: int) -> dict[str, Any]:
             for state in found
         ],
     }
+
+
+def significant(value: float) -> float:
+    """Patterns are ranked by E, also where a certain model leaves a millionth of a nat: decimals would make ties."""
+    return float(f"{value:.{ROUNDED}g}")
 
 
 @dataclass

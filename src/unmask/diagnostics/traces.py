@@ -101,6 +101,8 @@ def load_traces(
         raise unknown("leak rule", leak, LEAKS)
     if limit is not None and limit < 1:
         raise UserError(f"--limit must be at least 1, not {limit}")
+    if min_digits is not None and min_digits < 1:
+        raise UserError(f"--min-digits must be at least 1, not {min_digits}: there has to be a digit to mask")
     if isinstance(source, Path):
         return sample(collect(from_file(source), str(source), min_digits or FILE_DIGITS, leak), limit, seed)
     task = tasks.get(source)
@@ -200,15 +202,16 @@ def examine(identity: str, question: str, text: str, answer: str, min_digits: in
     upstream = tuple(digits(without_labels(text), 0, start))
     if len(upstream) < min_digits:
         return "digits"
-    if leaks(answer, question, leak) or leaks(answer, text[:start], leak):
+    written = str(abs(value.numerator))  # "$1,800" and "1800.0" leak as 1800 does
+    if leaks(written, question, leak) or leaks(written, text[:start], leak):
         return "leaked"
     target, ending = digits(text, start, stop), digits(text, stop)
     return GoldTrace(identity, question, text, upstream, tuple(target), answer, tuple(ending))
 
 
 def leaks(answer: str, text: str, rule: str) -> bool:
-    """Is the answer literally in the text? Commas are ignored in both."""
-    needle = answer.strip().replace(",", "").lstrip("-")
+    """Are the digits of the answer literally in the text? Thousands commas are ignored."""
+    needle = answer.replace(",", "")
     hay = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     if rule == "substring":
         return needle in hay

@@ -225,7 +225,8 @@ def quintile_table(result: Result) -> Table:
 
 
 def nats(value: float) -> str:
-    return f"{value:.3g}" if value >= 0.001 else "<0.001"
+    """Three digits; a certain model's quintiles lie many powers of ten below one."""
+    return f"{value:.3g}" if value >= 0.001 or value == 0 else f"{value:.0e}".replace("e-0", "e-")
 
 
 def verdict(result: Result) -> str:

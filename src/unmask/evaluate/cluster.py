@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,14 +102,16 @@ class Cluster:
         import ray
 
         self.ray, self.plan, self.cores = ray, plan, cores
-        resources = ray.cluster_resources()
         self.device = plan.checkpoint.device
-        if self.device == "cpu":
-            self.count = workers or max(1, int(resources.get("CPU", 1)) // cores)
-            self.needs = {"num_cpus": cores}
-        else:
-            self.count = workers or max(1, int(resources.get("GPU", 0)))
-            self.needs = {"num_cpus": 1, "num_gpus": 1}
+        self.needs = {"CPU": cores} if self.device == "cpu" else {"CPU": 1, "GPU": 1}
+        places = room(ray.nodes(), self.needs)
+        self.count = workers or places
+        if not 0 < self.count <= places:  # Ray would wait for the others' places, for ever and without a word
+            asked = " and ".join(f"{number} {name}" for name, number in self.needs.items())
+            raise UserError(
+                f"the Ray cluster has room for {places} workers of {asked}, not for {self.count or 'one'}: "
+                "use fewer --workers or --cores"
+            )
         self.station = ray.remote(Station)
         self.fruitless = 0
         self.idle: list[Any] = [self.hire() for _ in range(self.count)]
@@ -117,7 +119,8 @@ class Cluster:
     def hire(self) -> Any:
         settings, checkpoint = self.plan.settings, self.plan.checkpoint
         weak = getattr(self.plan.task, "runs_code", False) and sandbox.level() == sandbox.WEAK
-        return self.station.options(**self.needs).remote(
+        needs = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0)}
+        return self.station.options(**needs).remote(
             settings, self.plan.task, self.device, checkpoint.dtype, self.cores, weak
         )
 
@@ -189,6 +192,12 @@ class Cluster:
             for worker in self.idle:
                 self.ray.kill(worker)
             self.ray.shutdown()
+
+
+def room(nodes: Sequence[Mapping[str, Any]], needs: Mapping[str, int]) -> int:
+    """How many workers fit: each needs its share of one machine, whatever the others have left."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    return sum(min(int(has.get(name, 0)) // number for name, number in needs.items()) for has in alive)
 
 
 def cause(error: Exception) -> str:

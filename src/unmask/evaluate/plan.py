@@ -123,6 +123,11 @@ def prepare(settings: Settings) -> Plan:
     examples = Examples(read(task, settings))
     checkpoint = Checkpoint.find(settings.model, settings.revision, settings.device, settings.dtype)
     plan = Plan(settings, task, examples, checkpoint)
+    if plan.canvas_length >= checkpoint.spec.context:  # no prompt at all would fit: every example would be an error
+        raise UserError(
+            f"a canvas of {plan.canvas_length} leaves no room for a prompt: {settings.model} takes "
+            f"{checkpoint.spec.context} tokens in all, use a smaller --canvas-length"
+        )
     plan.identity  # noqa: B018 (resolves every decoder)
     return plan
 

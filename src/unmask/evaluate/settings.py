@@ -36,6 +36,8 @@ class Settings:
             raise UserError(f"the batch size must be at least 1, not {self.batch_size}")
         if self.limit is not None and self.limit < 1:
             raise UserError(f"the limit must be at least 1, not {self.limit}")
+        if self.canvas_length is not None and self.canvas_length < 1:
+            raise UserError(f"the canvas length must be at least 1, not {self.canvas_length}")
         if not self.decoders:
             raise UserError("no decoder was named: use --decoders default,rpd")
 

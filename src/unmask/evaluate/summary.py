@@ -102,6 +102,7 @@ def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> d
         "accuracy_ci95": [low, high],
         "correct": total.correct,
         "errors": total.errors,
+        "decoded": total.decoded,
         "nfe": total.mean_nfe,
         "branches": total.branches / total.decoded if total.decoded else 0.0,
         "tokens": total.tokens,

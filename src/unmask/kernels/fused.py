@@ -98,7 +98,7 @@ def reduce_rows(
     logits: Tensor, mask_id: int, limit: int, given: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """logits (N, V) -> token (N,) int64, confidence (N,) of it (or of `given`), entropy (N,), float32."""
-    rows, vocabulary = logits.shape
+    rows = len(logits)
     if logits.stride(1) != 1:
         logits = logits.contiguous()
     device = logits.device
@@ -107,18 +107,28 @@ def reduce_rows(
     token = torch.empty(rows, dtype=torch.int64, device=device)
     out = torch.empty((2, rows), dtype=torch.float32, device=device)
     if rows:
-        block = min(BLOCK, triton.next_power_of_2(vocabulary))
-        piece = triton.cdiv(triton.cdiv(vocabulary, PIECES), block) * block
-        best, m, s, u = partial
-        _reduce[(rows, PIECES)](
-            logits, logits.stride(0), vocabulary, mask_id, limit, best, tokens, m, s, u,
-            piece=piece, BLOCK=block, PIECES=PIECES, num_warps=8,
-        )  # fmt: skip
-        _join[(rows,)](
-            logits, logits.stride(0), token if given is None else given, best, tokens, m, s, u,
-            token, out[0], out[1], GIVEN=given is not None, PIECES=PIECES, num_warps=1,
-        )  # fmt: skip
+        with torch.cuda.device_of(logits):  # Triton launches on the current device: it need not be theirs
+            launch(logits, mask_id, limit, given, partial, tokens, token, out)
     return token, out[0], out[1]
+
+
+def launch(
+    logits: Tensor, mask_id: int, limit: int, given: Tensor | None,
+    partial: Tensor, tokens: Tensor, token: Tensor, out: Tensor,
+) -> None:  # fmt: skip
+    """Both kernels, on the stream of the current device."""
+    rows, vocabulary = logits.shape
+    block = min(BLOCK, triton.next_power_of_2(vocabulary))
+    piece = triton.cdiv(triton.cdiv(vocabulary, PIECES), block) * block
+    best, m, s, u = partial
+    _reduce[(rows, PIECES)](
+        logits, logits.stride(0), vocabulary, mask_id, limit, best, tokens, m, s, u,
+        piece=piece, BLOCK=block, PIECES=PIECES, num_warps=8,
+    )  # fmt: skip
+    _join[(rows,)](
+        logits, logits.stride(0), token if given is None else given, best, tokens, m, s, u,
+        token, out[0], out[1], GIVEN=given is not None, PIECES=PIECES, num_warps=1,
+    )  # fmt: skip
 
 
 def statistics(logits: Tensor, mask_id: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:

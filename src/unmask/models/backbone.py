@@ -70,8 +70,10 @@ class Block(nn.Module):
         self.gate_up = Linear(spec.width, 2 * spec.mlp_width, bias=False)
         self.down = Linear(spec.mlp_width, spec.width, bias=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, bias: Tensor | None, keys: int | None = None) -> Tensor:
+        """Attention looks at the first `keys` positions only (None: at all of them)."""
         q, k, v = self.project(x, cos, sin)
+        k, v = k[:, :, :keys], v[:, :, :keys]
         grouped = self.kv_heads != self.heads
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=grouped)
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
@@ -114,13 +116,15 @@ class Backbone(nn.Module):
 
         States below `keep_from` are replaced by None as soon as they are used: most decoders need only the
         last one, RPD those of its window."""
+        bias, length = key_bias(attention_mask, self.dtype), ids.shape[1]
+        if bias is None:  # positions that no other looks at, once, instead of rows in every product
+            ids = F.pad(ids, (0, self.block(0).qkv.spare(length)))
         cos, sin = self.tables(ids)
-        bias = key_bias(attention_mask, self.dtype)
         x = self.embed(ids)
-        hidden: list[Any] = [x if keep_from == 0 else None]
+        hidden: list[Any] = [x[:, :length] if keep_from == 0 else None]
         for layer, block in enumerate(self.blocks, start=1):
-            x = block(x, cos, sin, bias)
-            hidden.append(x if layer >= keep_from else None)
+            x = block(x, cos, sin, bias, None if bias is not None else length)
+            hidden.append(x[:, :length] if layer >= keep_from else None)
         return hidden
 
     def readout(self, states: Tensor) -> Tensor:

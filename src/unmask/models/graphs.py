@@ -5,8 +5,9 @@ smallest bucket that holds it, padded on the right; padding is an ignored key, a
 are compiled (torch.compile) before they are recorded, where this machine can. What cannot be recorded runs
 eagerly, and `reasons` says why.
 
-What a replay returns lives until the next replay of the same bucket: `stamp` counts replays, and Forward runs
-again when its states are gone.
+What a replay returns lives until the next replay of any forward, because recordings share memory: `stamp` counts
+replays, and Forward runs again when its states are gone. Heads share memory of their own, so that reading states
+leaves them as they are. Whatever a recording reads must stay alive as long as the recording: it knows addresses only.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ LENGTH_STEP, LONGEST = 32, 4096
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = (8, 32, 64, 128, 192, 256, 512, 1024)  # through the head at once
 MOST = 24  # recordings of whole forwards held at once: each keeps its own states
+NO_MEMORY = "no device memory is left for another recording"
 
 
 class Bucket(NamedTuple):
@@ -52,9 +54,10 @@ class Recording:
         self.ids = torch.full(shape, net.spec.mask_id, dtype=torch.int64, device=net.device)
         self.bias = torch.zeros((bucket.batch, 1, 1, bucket.length), dtype=net.dtype, device=net.device)
         self.lowest = torch.finfo(net.dtype).min
-        cos, sin = net.tables(self.ids)  # the same for every replay
+        self.tables = net.tables(self.ids)  # the same for every replay
 
         def run() -> list[Any]:
+            cos, sin = self.tables
             x = net.embed(self.ids)
             hidden: list[Any] = [x if bucket.keep_from == 0 else None]
             for layer in range(1, net.spec.layers + 1):
@@ -100,8 +103,15 @@ class HeadRecording:
 class GraphBackbone:
     """Answers what Backbone answers. Created by `recorded`, which checks that it can work."""
 
-    def __init__(self, net: Backbone, capture: Capture, block: Callable[..., Tensor] = Block.forward) -> None:
+    def __init__(
+        self,
+        net: Backbone,
+        capture: Capture,
+        block: Callable[..., Tensor] = Block.forward,
+        capture_head: Capture | None = None,
+    ) -> None:
         self.net, self.capture, self.block_forward = net, capture, block
+        self.capture_head = capture_head or capture
         self.spec, self.device, self.dtype = net.spec, net.device, net.dtype
         self.readout, self.parameters = net.readout, net.parameters
         self.forwards: dict[Bucket, Recording | None] = {}
@@ -131,9 +141,10 @@ class GraphBackbone:
         """A shape that cannot be recorded is not tried again."""
         try:
             return Recording(self.net, bucket, self.capture, self.block_forward)
+        except torch.OutOfMemoryError:  # eager needs less: it keeps nothing for other shapes
+            self.explain(NO_MEMORY)
+            return None
         except Exception as error:
-            if type(error).__name__ == "OutOfMemoryError":
-                raise
             if self.block_forward is Block.forward:
                 self.explain(f"recording failed ({first_line(error)})")
                 return None
@@ -155,10 +166,11 @@ class GraphBackbone:
         key = (rows, choosable)
         if key not in self.heads:
             try:
-                self.heads[key] = HeadRecording(self.net, rows, choosable, self.capture)
+                self.heads[key] = HeadRecording(self.net, rows, choosable, self.capture_head)
+            except torch.OutOfMemoryError:
+                self.heads[key] = None
+                self.explain(NO_MEMORY)
             except Exception as error:  # without Triton the statistics ask the host, which cannot be recorded
-                if type(error).__name__ == "OutOfMemoryError":
-                    raise
                 self.heads[key] = None
                 self.explain(f"the head cannot be recorded ({first_line(error)})")
         head = self.heads[key]
@@ -180,7 +192,9 @@ def recorded(net: Any) -> tuple[Any, str | None]:
         return net, "only models loaded by unmask itself can be compiled: decoding without"
     if net.device.type != "cuda":
         return net, "compilation and CUDA graphs need a CUDA device: decoding without"
-    return GraphBackbone(net, CudaCapture(net.device), compiled_block()), None
+    stream = torch.cuda.Stream(net.device)
+    forwards, heads = (CudaCapture(net.device, stream) for _ in range(2))
+    return GraphBackbone(net, forwards, compiled_block(), heads), None
 
 
 def compiled_block() -> Callable[..., Tensor]:
@@ -192,10 +206,14 @@ def compiled_block() -> Callable[..., Tensor]:
 
 
 class CudaCapture:
-    """Records on a CUDA device. All recordings share one memory pool: they never run at the same time."""
+    """Records on a CUDA device. All recordings of one capture share a memory pool: they never run at the same time,
+    and a replay may overwrite what a later recording returned.
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    One stream for all of them: the library's products keep a workspace per stream, and the default one of
+    torch.cuda.graph belongs to the device that was recorded on first."""
+
+    def __init__(self, device: torch.device, stream: torch.cuda.Stream) -> None:
+        self.device, self.stream = device, stream
         self.pool: Any = None
 
     def __call__(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
@@ -203,16 +221,15 @@ class CudaCapture:
             return self.record(run)
 
     def record(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
             for _ in range(WARM_UP):
                 run()
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(self.stream)
         if self.pool is None:
             self.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             outputs = run()
         return outputs, graph.replay
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from unmask.errors import UserError
+from unmask.errors import UserError, unknown
 
 # Config entries that never change what the forward pass computes.
 HARMLESS = {
@@ -136,6 +136,7 @@ DREAM = Family(
 
 # The paper's table of hyper-parameters: what all models share.
 PAPER = MappingProxyType({"theta_h": 0.9, "theta_c": 0.6, "beta": 4.0})
+OWN_RPD = ("theta_h", "theta_c", "theta_s", "w", "first_layer", "beta")  # what a model may set for itself
 
 FAMILIES = {family.model_type: family for family in (LLADA, DREAM)}
 
@@ -219,8 +220,23 @@ def read_spec(folder: Path) -> ModelSpec:
         raise UserError(f"{path}: model_type {model_type!r} is not supported; supported: {known}")
     family = FAMILIES[model_type]
     refuse_unsupported(config, family, path)
-    own = read_json(folder / "unmask.json") if (folder / "unmask.json").exists() else {}
-    return build_spec(config, family, path, own)
+    return build_spec(config, family, path, read_own(folder / "unmask.json"))
+
+
+def read_own(path: Path) -> dict[str, Any]:
+    """What a model says of itself: its canvas length and RPD settings. A misspelt one is an error, never ignored."""
+    own = read_json(path) if path.exists() else {}
+    length, rpd = own.get("canvas_length", 256), own.get("rpd", {})
+    if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+        raise UserError(f"{path}: canvas_length must be a whole number of at least 1, found {length!r}")
+    if not isinstance(rpd, dict):
+        raise UserError(f"{path}: rpd must be an object of settings, found {rpd!r}")
+    for name, value in rpd.items():
+        if name not in OWN_RPD:
+            raise UserError(f"{path}: {unknown('setting of rpd', name, OWN_RPD)}")
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise UserError(f"{path}: {name} of rpd must be a number, found {value!r}")
+    return own
 
 
 def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own: Mapping[str, Any]) -> ModelSpec:

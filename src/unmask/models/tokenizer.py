@@ -127,7 +127,7 @@ class Tokenizer:
         letters. None for the byte-level vocabularies of the large models."""
         if self.unk_id is None:
             return []
-        words = dict.fromkeys(re.findall(r"[^\W\d_]+|[^\x00-\x7f]", text))
+        words = dict.fromkeys(re.findall(r"[^\W\d_]+|[^\x00-\x7f]|[\x00-\x09\x0b-\x1f\x7f]", text))
         return [word for word in words if not (self.knows(word) or self.knows(f" {word}"))]
 
     def knows(self, piece: str) -> bool:
@@ -195,7 +195,11 @@ def _build_qwen(folder: Path, config: Mapping[str, Any]) -> FastTokenizer:
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     fast.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_])
     fast.decoder = decoders.ByteLevel()
-    for token_id, token in sorted(_added_tokens(folder, config).items()):
+    try:
+        added = sorted(_added_tokens(folder, config).items())
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder}: the added tokens cannot be read ({type(error).__name__}: {error})") from None
+    for token_id, token in added:
         fast.add_special_tokens([token]) if token.special else fast.add_tokens([token])
         if fast.token_to_id(token.content) != token_id:
             raise UserError(f"{folder}: added token {token.content!r} should have id {token_id}; ids have gaps")

@@ -79,7 +79,9 @@ class PlantedLoop(Loop):
             view.confidence = script.column("confidence", view.positions, now)
             view.entropy = script.column("entropy", view.positions, now)
 
-    def commit(self, row: Row, commit: Commit, readings: Readings) -> Step | None:
+    def commit(self, row: Row, commit: Commit | None, readings: Readings) -> Step | None:
+        if commit is None:  # the row has failed
+            return super().commit(row, commit, readings)
         view = row.view
         assert view is not None
         take = script_of(row).due(view.positions)

@@ -16,7 +16,7 @@ from unmask.report import style
 
 END = "~"  # a terminal token in the box picture, as in the paper
 BOXES = 20  # per row
-BOXED = ("most-confident", "default", "rpd")  # decoders whose first decode is drawn as boxes
+BOXED = ("most-confident", "default", "dream-default", "rpd")  # decoders whose first decode is drawn as boxes
 ACROSS = 3  # panels per row
 PANELS = 9  # at most, in one figure
 
@@ -106,6 +106,7 @@ def draw_trajectories(
         panel.set_title(f"{label} ({line['nfe']} forwards)", fontsize=8.5)
         panel.set_xlabel("canvas position")
         panel.set_ylabel("commit step")
+        panel.locator_params(axis="y", integer=True)
         panel.grid(alpha=0.25)
     panels[0].legend(frameon=False, loc="best", markerscale=1.3)
     style.caption(drawing, f"One decode each: {subject}, example {index}", "lower is earlier")
@@ -181,10 +182,11 @@ def draw_admitted(folder: Path, target: Path) -> list[Path]:
     for row, item in zip(panels, held, strict=True):
         histograms(row, item, window)
         routes(row[3], item)
+    none = [f"none by {item.label} (n = {item.n})" for item in found.values() if not item.values]
     style.caption(
         drawing,
         f"What the stability test admits: {decoded_subject(config)}",
-        "lines: median (solid), 10th and 90th percentile (dashed); distributions of a selection",
+        "; ".join(["lines: median (solid), 10th and 90th percentile (dashed); distributions of a selection", *none]),
     )
     return style.save(drawing, target, f"admitted-{config['model']['name']}")
 

@@ -119,18 +119,19 @@ def agreement(found: Sequence[Effect], task: str) -> str:
     if len(both) < 3:
         return "Too few decoders stand in both tables to compare them."
     rank = spearman([e.forwards or 0.0 for e in both], [e.theirs["forwards"] or 0.0 for e in both])
-    clear = [e for e in both if e.paired and e.theirs["difference"] is not None and excludes_zero(e.paired)]
-    opposite = [e.label for e in clear if e.paired and e.paired.difference * (e.theirs["difference"] or 0.0) < 0]
+    sure = [e for e in both if e.paired and e.theirs["difference"] is not None and clear(e.paired)]
+    opposite = [e.label for e in sure if e.paired and e.paired.difference * (e.theirs["difference"] or 0.0) < 0]
     words = f"Ranks of the {len(both)} decoders by forwards correlate with the paper's at {rank:.2f} (Spearman). "
-    if not clear:
+    if not sure:
         return words + "No accuracy differs from the default's beyond its interval, so there is no sign to compare."
-    names = ", ".join(f"{e.label} ({100 * e.paired.difference:+.1f})" for e in clear if e.paired)
+    names = ", ".join(f"{e.label} ({100 * e.paired.difference:+.1f})" for e in sure if e.paired)
     against = f"; against the paper's sign: {', '.join(opposite)}" if opposite else ", each with the paper's sign"
     return words + f"Accuracy differs from the default's beyond its interval for {names}{against}."
 
 
-def excludes_zero(pair: Paired) -> bool:
-    return pair.ci95[0] > 0 or pair.ci95[1] < 0
+def clear(pair: Paired) -> bool:
+    """The interval leaves out zero, and the exact test agrees: of few examples the bootstrap alone is too sure."""
+    return (pair.ci95[0] > 0 or pair.ci95[1] < 0) and pair.p_value < 0.05
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ def draw_upstream(folder: Path, target: Path) -> list[Path]:
     style.caption(
         drawing,
         f"Upstream entropy and answer errors: {subject(config, result)}",
-        f"{result.states} masked states; 95 % intervals resample questions",
+        f"{result.states:,} masked states; 95 % intervals resample questions",
     )
     return style.save(drawing, target, f"upstream-{config['model']['name']}")
 
@@ -94,7 +94,7 @@ def draw_layers(folder: Path, target: Path) -> list[Path]:
     style.caption(
         drawing,
         f"Layerwise stability and token errors: {subject(config, result)}",
-        f"{result.tokens} target digits, {result.wrong} wrong; "
+        f"{result.tokens:,} target digits, {result.wrong:,} wrong; "
         f"last {result.window} of {config['model']['layers']} layers",
     )
     return style.save(drawing, target, f"layers-{config['model']['name']}")
@@ -136,14 +136,15 @@ def curves(panel: Any, result: layers.Result) -> None:
 def heat(drawing: Any, panel: Any, result: layers.Result) -> None:
     import numpy as np
 
-    rows, columns = len(layers.ROWS), len(layers.DROPS)
+    rows, columns = len(result.rows), len(layers.DROPS)
     values = np.full((rows, columns), np.nan)
-    for (i, j), rate in result.heat.items():
+    cells = {at: rate for at, rate in result.heat.items() if at[0] < rows}
+    for (i, j), rate in cells.items():
         if rate.n >= FEW:
             values[i, j] = 100 * rate.error
     top = max(1.0, float(np.nanmax(values))) if not np.isnan(values).all() else 1.0
     image = panel.imshow(values, cmap=style.SHADES, vmin=0, vmax=top, aspect="auto")
-    for (i, j), rate in result.heat.items():
+    for (i, j), rate in cells.items():
         dark = rate.n >= FEW and 100 * rate.error < 0.55 * top
         text = f"{100 * rate.error:.1f} %\nn = {rate.n}" if rate.n else "no tokens"
         shade = "white" if dark else "black" if rate.n >= FEW else "dimgray"

@@ -13,12 +13,12 @@ AXES = (
     ("tps", "tokens per second", False),
     ("nfe", "forward calls per example (fewer to the right)", True),
 )
+WIDE = 5.0  # a cost axis that spans more than this factor is logarithmic
 
 
 def draw(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """One figure per model and task, as PNG and SVG; the files written."""
     style.pyplot()  # before anything is made: is it here?
-    folder.mkdir(parents=True, exist_ok=True)
     places = dict.fromkeys((row["model"], row["task"]) for row in rows)
     written: list[Path] = []
     for model, task in places:
@@ -31,7 +31,7 @@ def draw(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
 def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     pyplot = style.pyplot()
     groups = series(rows)
-    drawing, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
+    drawing, panels = pyplot.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
     for panel, (key, label, reverse) in zip(panels, AXES, strict=True):
         for number, group in enumerate(groups):
             plot_series(panel, group, key, number)
@@ -39,13 +39,28 @@ def figure(model: str, task: str, rows: Sequence[Mapping[str, Any]], folder: Pat
         panel.set_xlabel(label)
         panel.grid(alpha=0.25)
         panel.margins(x=0.1)  # room for the labels
+        spread(panel, [row[key] for row in rows])
         if reverse:
             panel.invert_xaxis()
     panels[0].set_ylabel("accuracy (%), bars: 95 % interval")
-    panels[1].legend(fontsize=8, loc="best")
-    row = rows[0]
-    drawing.suptitle(f"{model} on {task} (n = {row['n']}, {row['device']}, batch {row['batch_size']})", fontsize=10)
+    drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    row, counts = rows[0], sorted({row["n"] for row in rows})
+    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    style.caption(drawing, f"{model} on {task} (n = {n}, {row['device']}, batch {row['batch_size']})")
     return style.save(drawing, folder, f"tradeoff-{model}-{task}")
+
+
+def spread(panel: Any, values: Sequence[float]) -> None:
+    """A logarithmic axis where one setting costs many times another, with plain numbers."""
+    if min(values) <= 0 or max(values) < WIDE * min(values):
+        return
+    from matplotlib import ticker
+
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    panel.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    panel.xaxis.set_minor_formatter(ticker.NullFormatter())
+    panel.set_xlabel(f"{panel.get_xlabel()}, logarithmic")
 
 
 def plot_series(panel: Any, group: Series, key: str, number: int) -> None:
@@ -56,13 +71,14 @@ def plot_series(panel: Any, group: Series, key: str, number: int) -> None:
     name = group.decoder + (f" ({', '.join(group.varied)})" if group.varied else "")
     panel.errorbar(
         xs, ys, yerr=[low, high], color=style.color(number), marker=style.marker(number), markersize=5,
-        linewidth=1, elinewidth=0.5,
+        linewidth=1, elinewidth=0.4,
         alpha=0.9, label=name, linestyle=style.line(number) if len(rows) > 1 else "none",
     )  # fmt: skip
     for x, y, row in zip(xs, ys, rows, strict=True) if group.varied else ():  # else the legend says it
         panel.annotate(
-            group.tag(row), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=style.color(number)
-        )
+            group.tag(row), (x, y), xytext=(4, -10 if number % 2 else 4), textcoords="offset points", fontsize=7,
+            color=style.color(number),
+        )  # fmt: skip
 
 
 def plot_front(panel: Any, rows: Sequence[Mapping[str, Any]], key: str, reverse: bool) -> None:

@@ -29,7 +29,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[s
     """(model, task) -> decoder -> seconds per example and phase; decoders of unfinished runs are left out."""
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for row in rows:
-        n = row["n"] - row["errors"]
+        n = row["decoded"]
         if n > 0 and row["phases"]:
             place = found.setdefault((row["model"], row["task"]), {})
             place[row["label"]] = {phase: row["phases"].get(phase, 0.0) / n for phase in PHASES}
@@ -91,8 +91,11 @@ def draw(split: Split, title: str, target: Path, stem: str) -> list[Path]:
         )  # fmt: skip
         left = {name: at + width for (name, at), width in zip(left.items(), widths, strict=True)}
     for name, total in left.items():
-        panel.text(total, name, f" {total:.2f}", va="center", fontsize=8)
-    panel.axvline(1.0, color="black", linewidth=0.8, linestyle=":")
+        panel.annotate(
+            f"{total:.2f}", (total, name), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+        )  # fmt: skip
+    panel.axvline(1.0, color="black", linewidth=0.8, linestyle=":", zorder=0)
     panel.invert_yaxis()
     panel.set_xlabel(f"runtime relative to {REFERENCE}")
     panel.margins(x=0.09)

@@ -4,6 +4,7 @@ a line style of its own, so that a grey print says the same; PNG and SVG."""
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ MARKERS = "os^Dvp*hX"
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
 SHADES = "cividis"  # even for every kind of sight, and monotone in grey
+
+LETTERS = 13.5  # per inch of a caption
 
 SETTINGS: Any = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8, "figure.titlesize": 10,
@@ -54,7 +57,10 @@ def hatch(number: int) -> str:
 
 def save(drawing: Any, folder: Path, stem: str) -> list[Path]:
     """As PNG and SVG; equal drawings give equal files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"figures cannot be written to {folder}: {error.strerror or error}") from None
     stem = re.sub(r"[^A-Za-z0-9.]+", "-", stem).strip("-")
     paths = [folder / f"{stem}.{kind}" for kind in ("png", "svg")]
     for path in paths:
@@ -64,5 +70,7 @@ def save(drawing: Any, folder: Path, stem: str) -> list[Path]:
 
 
 def caption(drawing: Any, title: str, note: str = "") -> None:
-    """The title above; below it, smaller, what n is and how it was measured."""
-    drawing.suptitle(title + (f"\n{note}" if note else ""), fontsize=9)
+    """The title above; below it what n is and how it was measured. No line is wider than the figure."""
+    width = int(LETTERS * drawing.get_figwidth())
+    lines = [line for text in (title, note) if text for line in textwrap.wrap(text, width)]
+    drawing.suptitle("\n".join(lines), fontsize=9)

@@ -62,7 +62,8 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def tokens_per_forward(row: Mapping[str, Any]) -> float:
-    forwards = row["nfe"] * (row["n"] - row["errors"])
+    # Not n - errors: an answer whose scoring failed was decoded all the same.
+    forwards = row["nfe"] * row["decoded"]
     return row["tokens"] / forwards if forwards else 0.0
 
 

@@ -115,19 +115,36 @@ class Failure(Exception):
 
 
 class Channel:
+    """`ended` is why there will be no further answer: a test that expects *some* exception must not swallow it."""
+
     def __init__(self, answers, questions):
-        self.answers, self.questions = answers, questions
+        self.answers, self.questions, self.ended = answers, questions, None
 
     def ask(self, do, of=None, data=None, code=None):
-        question = {"do": do, "of": of, "data": data, "code": code}
-        wire.send(self.questions, wire.encode(question, name_of))
-        answer = wire.decode(wire.receive(self.answers), lambda name: Remote(self, name))
-        if type(answer) is not dict or not ("raise" in answer or "value" in answer):
-            raise Failure("the program answered for itself")
+        question = wire.encode({"do": do, "of": of, "data": data, "code": code}, name_of)
+        try:
+            answer = self.exchange(question)
+        except (wire.Closed, Failure) as error:
+            self.ended = error
+            raise
         if "raise" not in answer:
             return answer["value"]
-        kind, message, where = [str(part)[: 2 * REASON] for part in answer["raise"]]
+        kind, message, where = answer["raise"]
         raise rebuild(kind, message, where, may_stop=do == "next")
+
+    def exchange(self, question):
+        wire.send(self.questions, question)
+        answer = wire.receive(self.answers)
+        try:
+            answer = wire.decode(answer, lambda name: Remote(self, name))
+            if type(answer) is not dict:  # perhaps something of the candidate's: not even to be asked what it holds
+                raise ValueError
+            if "raise" in answer:
+                kind, message, where = [str(part)[: 2 * REASON] for part in answer["raise"]]
+                return {"raise": (kind, message, where)}
+            return {"value": answer["value"]}
+        except (ValueError, TypeError, LookupError):
+            raise Failure("the program answered for itself") from None
 
 
 class Remote:
@@ -224,6 +241,8 @@ def hear(channel, trial):
         kind, message, where = describe(error, trial["tests"])
         of_solution = getattr(error, "of_solution", None)
         raise Failure((of_solution or f"{kind}: {message}".rstrip(": ")) + where) from None
+    if channel.ended is not None:
+        raise channel.ended
 
 
 def raise_if_final(error):

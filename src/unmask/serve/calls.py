@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -80,9 +81,10 @@ class Call:
     def details(self, task: Task) -> dict[str, Any]:
         assert task.result is not None
         header = task.row.trace.header
+        warnings = [{**warning.to_json(), "fix": in_fields(warning.fix)} for warning in task.result.warnings]
         return {
             "decoder": header["decoder"], "params": header["params"], "nfe": task.result.nfe,
-            "seconds": task.result.seconds, "warnings": [warning.to_json() for warning in task.result.warnings],
+            "seconds": task.result.seconds, "warnings": warnings,
         }  # fmt: skip
 
     def whole(self) -> dict[str, Any]:
@@ -168,6 +170,11 @@ class Call:
         if provisional is not None:
             choice["provisional"] = provisional
         return sse({**self.envelope(), **self.kind(), "choices": [choice]})
+
+
+def in_fields(fix: str) -> str:
+    """A warning's remedy as fields of a request: the library words it as flags of the command line."""
+    return re.sub(r"(?<!\S)(?:-o |--)([a-z-]+)", lambda flag: flag[1].replace("-", "_"), fix)
 
 
 def sse(data: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from unmask.serve.option_docs import CHOICES, DOCS
 
 log = logging.getLogger("unmask.serve")
 SCALARS = (bool, int, float, str)
+LONGEST = 64  # characters of an option's name, or of a word it takes
 NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -63,6 +64,8 @@ class Catalogue:
         entry = self.entry(name)
         checked = {}
         for key, value in options.items():
+            if len(key) > LONGEST:  # nothing to look for, and nothing to repeat
+                raise UserError(f"unknown option of {entry.cls.name}: a name of {len(key)} characters")
             if key not in entry.types:
                 raise Misused(unknown_option(entry.cls.name, key, entry.types), key)
             try:
@@ -79,7 +82,7 @@ class Catalogue:
         most = self.limits.branches if key == "branches" else self.limits.option
         if type(value) is int and abs(value) > most:
             raise UserError(f"{key} is at most {most} on this server")
-        if isinstance(value, str) and not (len(value) <= 64 and value.isprintable()):
+        if isinstance(value, str) and not (len(value) <= LONGEST and value.isprintable()):
             raise UserError(f"{key} must be a short word")
 
     def describe(self, canvas_length: int) -> list[dict[str, Any]]:

@@ -50,9 +50,6 @@ def serve(
 ) -> None:
     """Serve a model: an OpenAI-compatible API under /v1, and a page that shows decodes at /."""
     need_extra()
-    # Before torch is loaded: threads that spin while they wait make a forward many times slower as soon as
-    # anything else (an HTTP client on the same machine) wants one of the cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from unmask.serve.limits import Limits
     from unmask.serve.service import Settings
 
@@ -81,11 +78,14 @@ def need_extra() -> None:
 def read_key(path: Path | None) -> str | None:
     """From a file or the environment, never from the command line, which other users can list."""
     try:
-        key = path.read_text(encoding="utf-8").strip() if path else os.environ.get("UNMASK_API_KEY")
+        key = path.read_text(encoding="utf-8") if path else os.environ.get("UNMASK_API_KEY")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"--api-key-file {path}: {error}") from None
     if key is None:
         return None
+    key = key.strip()
+    if not (key.isascii() and key.isprintable() and " " not in key):  # a header could not carry it
+        raise UserError("the API key may have ASCII letters, digits and signs only, and no spaces")
     if len(key) < 8:
         raise UserError("the API key must have at least 8 characters")
     return key

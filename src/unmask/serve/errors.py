@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from itertools import takewhile
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -104,6 +104,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # FastAPI's, for what Python's parser gives up on: depth, digits, bytes
+            return not_json().response()
         plain = {404: "no such endpoint", 405: "this endpoint does not take that method"}
         message = plain.get(error.status_code, str(error.detail))
         return ApiError(error.status_code, message, headers=dict(error.headers or {})).response()
@@ -113,14 +115,39 @@ def explain(error: RequestValidationError) -> ApiError:
     """The first thing wrong with the body, by name; its value is not repeated."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return invalid("the body is not valid JSON", code="invalid_json")
+        return not_json()
     if first["loc"] == ("body",):
         return invalid("send a JSON object, with Content-Type: application/json", code="invalid_json")
-    where = ".".join(map(str, takewhile(is_place, first["loc"][1:])))
-    message = str(first["msg"]).removeprefix("Value error, ")
+    place, message = meant(error.errors())
+    where = ".".join(map(str, place))
     return invalid(f"{where}: {message}" if where else message, param=where or None)
 
 
-def is_place(part: str | int) -> bool:
-    """A field or an index; behind it pydantic names the alternative of a union (`list[TextPart]`) that it tried."""
-    return isinstance(part, int) or "[" not in part
+def not_json() -> ApiError:
+    return invalid("the body is not valid JSON", code="invalid_json")
+
+
+def meant(errors: Sequence[Any]) -> tuple[tuple[str | int, ...], str]:
+    """Where it went wrong and how. Pydantic tries every alternative of a union and tells of each: the one that was
+    meant is the one that got furthest, or that does not fail by its type alone."""
+    first = place_of(errors[0])
+    tried = [error for error in errors if place_of(error)[: len(first)] == first]
+    best = max(tried, key=lambda error: (len(place_of(error)), not of_type(error)))
+    place = place_of(best)
+    if of_type(best):
+        valid = "Input should be a valid "
+        kinds = dict.fromkeys(str(error["msg"]).removeprefix(valid) for error in tried if place_of(error) == place)
+        return place, valid + " or ".join(kinds) if len(kinds) > 1 else str(best["msg"])
+    return place, str(best["msg"]).removeprefix("Value error, ").replace(" after validation", "")
+
+
+def of_type(error: Any) -> bool:
+    return str(error["type"]).endswith("_type")
+
+
+def place_of(error: Any) -> tuple[str | int, ...]:
+    """Fields and indices; between them pydantic names the alternative of a union (`list[TextPart]`, `bool`)."""
+    parts = error["loc"][1:]
+    if of_type(error) and parts and f"{parts[-1]}_type" == error["type"]:
+        parts = parts[:-1]
+    return tuple(part for part in parts if isinstance(part, int) or "[" not in part)

@@ -20,7 +20,7 @@ def whole_text(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(whole_text)]
 Seconds = Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
-Name = Annotated[Text, Field(max_length=128)]
+Name = Annotated[str, Field(max_length=128), AfterValidator(whole_text)]
 
 
 class TextPart(BaseModel):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -84,10 +85,10 @@ class Benchmark:
         return f"{source.hub[0]} on the hub", enumerate(self.download(source), start=1)
 
     def how(self, source: Source) -> str:
-        return (
-            f"give the file with --data FILE, a folder with {source.file}.jsonl in UNMASK_DATA, or "
-            f"pip install 'unmask[eval]' and leave both out to download {source.hub[0]}"
-        )
+        return f"{self.by_hand(source)}, or pip install 'unmask[eval]' and leave both out to download {source.hub[0]}"
+
+    def by_hand(self, source: Source) -> str:
+        return f"give the file with --data FILE, or a folder with {source.file}.jsonl in UNMASK_DATA"
 
     def download(self, source: Source) -> Iterator[Record]:
         try:
@@ -95,11 +96,16 @@ class Benchmark:
         except ImportError:
             raise UserError(f"the data of {self.name} is not here: {self.how(source)}") from None
         repo, config, split = source.hub
+        logger = logging.getLogger("huggingface_hub")
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # it tells of every retry; what came of them is for us to say
         try:
             return iter(load_dataset(repo, config, split=split))
         except Exception as error:  # whatever the network, the hub or the library raise
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UserError(f"{repo} could not be downloaded ({first}): {self.how(source)}") from None
+            raise UserError(f"{repo} could not be downloaded ({first}): {self.by_hand(source)}") from None
+        finally:
+            logger.setLevel(level)
 
 
 def find(folder: Path, source: Source) -> Path | None:

@@ -92,10 +92,11 @@ class Risk:
         self, values: Iterable[float], tokens: Tokens, admitted: Callable[[float], np.ndarray], room: int = 1
     ) -> tuple[float | None, list[Tried]]:
         """The last value, from the strictest on, before the first that is not allowed. The first is the strictest
-        with `room` times the tokens that a bound needs (or as many as there ever are)."""
+        with `room` times the tokens that a bound needs; where there never are as many, the strictest with what it
+        needs (not the one with the most, which is the laxest)."""
         bounds = [(value, self.of(tokens, admitted(value))) for value in values]
         most = max((found.effective for _, found in bounds), default=0.0)
-        start = max(self.needed, min(room * self.needed, most))
+        start = (room if most >= room * self.needed else 1) * self.needed
         chosen, tried = None, []
         for value, found in itertools.dropwhile(lambda pair: pair[1].effective < start, bounds):
             allowed = found.upper <= self.target

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask import decoders, tasks
 from unmask.errors import UserError
-from unmask.evaluate.folder import CONFIG, Kind, check_identity, take_lock, write_json
+from unmask.evaluate.folder import CONFIG, LOCK, Kind, check_identity, take_lock, write_json
 
 if TYPE_CHECKING:
     from unmask.evaluate.progress import Progress
@@ -72,8 +72,12 @@ def calibrate(request: Request, out: Path, progress: Progresses | None = None) -
 
     check_identity(out, {"request": request.held()}, CALIBRATION)
     source, trial, held_out = splits(request)
-    out.mkdir(parents=True, exist_ok=True)
-    with take_lock(out):
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(out)
+    except OSError as error:
+        raise UserError(f"the folder {out} cannot be written: {error.strerror or error}") from None
+    with lock:
         if not (out / CONFIG).exists():
             write_json(out / CONFIG, {"format": CALIBRATION.format, "version": 1, "request": request.held()})
         try:
@@ -88,9 +92,13 @@ def calibrate(request: Request, out: Path, progress: Progresses | None = None) -
 
 
 def leave_no_trace(out: Path) -> None:
-    """A request refused before its first forward leaves no folder that a corrected one would be refused for."""
+    """A request refused before its first forward leaves nothing: no folder that a corrected one would be refused
+    for, and no empty one either."""
     if not (out / "states").exists():
         (out / CONFIG).unlink(missing_ok=True)
+        if [path.name for path in out.iterdir()] == [LOCK]:
+            (out / LOCK).unlink()
+            out.rmdir()
 
 
 def splits(request: Request) -> tuple[tuple[str, int], tuple[str, int], tuple[str, int]]:

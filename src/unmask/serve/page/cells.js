@@ -1,7 +1,7 @@
 // The canvas: one cell per position, as a list box that arrow keys walk through.
 
 import { el, say, update } from "./dom.js";
-import { END, quoted, reason, shown, tenths } from "./words.js";
+import { END, isLong, quoted, reason, shown, tenths } from "./words.js";
 
 /** What a position shows after `count` steps. The last state of a run is what unmask/view.py draws. */
 export function cellOf(run, position, count) {
@@ -66,6 +66,7 @@ export class Canvas {
       say(node.firstChild, cell.text || guess);
       update(node, "data-route", cell.route);
       update(node, "data-strength", cell.route === "" ? null : cell.strength);
+      update(node, "data-long", isLong(node.textContent) ? "" : null);
       update(node, "data-end", cell.end ? "" : null);
       update(node, "data-fresh", cell.fresh && !still ? "" : null);
       update(node, "data-wait", seat && !seat.committed ? seat.verdict : null);
@@ -93,7 +94,7 @@ export class Canvas {
     this.cells.forEach((node) => (node.hidden = false));
     this.cells.forEach((node, position) => {
       say(node.firstChild, "");
-      for (const name of ["data-strength", "data-end", "data-fresh", "data-wait"]) node.removeAttribute(name);
+      for (const name of ["data-strength", "data-end", "data-long", "data-fresh", "data-wait"]) node.removeAttribute(name);
       update(node, "data-route", "");
       update(node, "aria-label", `position ${position}: masked`);
     });

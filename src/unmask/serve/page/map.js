@@ -1,6 +1,6 @@
 // Commit order under a canvas: positions from left to right, steps from top to bottom. A click goes to its step.
 
-import { el, svg } from "./dom.js";
+import { el, say, svg } from "./dom.js";
 
 export class CommitMap {
   constructor(onSeek) {
@@ -14,8 +14,17 @@ export class CommitMap {
       const box = this.picture.getBoundingClientRect();
       onSeek(Math.ceil(((event.clientY - box.top) / box.height) * this.height));
     });
+    this.across = el("span");
+    this.down = el("span");
     this.node = el("figure", { class: "map" }, this.picture,
-      el("figcaption", {}, el("span", {}, "position →"), el("span", {}, "commit order"), el("span", {}, "step ↓"))); // prettier-ignore
+      el("figcaption", {}, this.across, el("span", {}, "commit order"), this.down)); // prettier-ignore
+    this.name(0, 0);
+  }
+
+  /** The axes, with how far they reach: each map has a scale of its own. */
+  name(positions, steps) {
+    say(this.across, positions ? `position 0 to ${positions - 1} →` : "position →");
+    say(this.down, steps ? `step 1 to ${steps} ↓` : "step ↓");
   }
 
   get height() {
@@ -28,6 +37,7 @@ export class CommitMap {
       this.drawn = 0;
       this.marks.replaceChildren();
     }
+    this.name(run.length, run.steps.length);
     for (; this.drawn < run.steps.length; this.drawn += 1) this.add(run, this.drawn);
     this.picture.setAttribute("viewBox", `0 0 ${run.length} ${this.height}`);
     this.picture.setAttribute("aria-label", `commit order: ${run.length} positions from left to right, ${run.steps.length} steps from top to bottom`);
@@ -53,6 +63,7 @@ export class CommitMap {
     this.run = null;
     this.drawn = 0;
     this.marks.replaceChildren();
+    this.name(0, 0);
     this.line.setAttribute("y1", -1);
     this.line.setAttribute("y2", -1);
     this.spot.setAttribute("x", -2);

@@ -167,5 +167,6 @@ function piece(run, token) {
 /** The options as they were resolved, without those that say nothing. */
 function changed(run) {
   const shown = Object.entries(run.header.params ?? {}).filter(([name, value]) => name !== "settings" && value !== null && typeof value !== "boolean");
-  return shown.map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : value}`).join(" · ");
+  const said = shown.map(([name, value]) => `${name}\u00a0${typeof value === "number" ? number(value) : value}`);
+  return said.join("\u00a0· "); // a line ends behind a dot, never between a name and its value
 }

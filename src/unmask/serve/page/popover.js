@@ -40,7 +40,7 @@ export class Popover {
     const drawn = `${this.panel.side} ${this.position} ${count} ${this.pinned}`;
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    const vocabulary = offer ?? { routes: {}, reasons: {} };
+    const vocabulary = offer ?? { routes: { __proto__: null }, reasons: { __proto__: null } };
     const other = panels.find((one) => one !== this.panel && player.runs.includes(one.run) && this.position < one.run.length);
     const close = el("button", { type: "button", class: "close", "aria-label": "close the ledger", onclick: this.onClose }, "×");
     this.node.replaceChildren(close, drawLedger(run, this.position, count, vocabulary), ...meanwhile(other, this.position, player));

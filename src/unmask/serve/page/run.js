@@ -17,7 +17,7 @@ export class Run {
     this.error = null; // a sentence, where the decode failed
     this.unknownWords = []; // of the prompt
     this.warnings = []; // what the decode did that its answer may not survive: {code, sentence, fix}
-    this.pieces = {};
+    this.pieces = { __proto__: null }; // token -> text; a file may name any key
     this.lines = []; // of the steps, as they came: a saved run is byte for byte what was told
     this.headerLine = "";
     this.endLine = "";
@@ -66,6 +66,7 @@ export class Run {
     this.totals = [{ nfe: 0, filled: 0, seconds: 0 }]; // after 0, 1, 2 ... steps
     this.firstEnd = this.length; // the first position that holds an end token
     for (const [position, token] of Object.entries(data.fixed ?? {})) {
+      if (!(Number(position) < this.length)) throw new TraceError("a position off the canvas");
       this.committed[position] = { step: -1, token, route: "given", values: { c: 1 } };
       this.totals[0].filled += 1;
       if (this.ends(token)) this.firstEnd = Math.min(this.firstEnd, Number(position));
@@ -86,7 +87,7 @@ export class Run {
       }; // prettier-ignore
     });
     const before = this.totals[number];
-    const spent = Object.values(raw.seconds).reduce((sum, value) => sum + value, 0);
+    const spent = Object.values(raw.seconds).reduce((sum, value) => sum + Number(value), 0);
     this.totals.push({ nfe: raw.nfe, filled: before.filled + filled, seconds: before.seconds + spent });
     this.steps.push(step);
     this.lines.push(line);
@@ -102,7 +103,7 @@ export class Run {
   }
 
   piece(token) {
-    return this.pieces[token] ?? `<${token}>`;
+    return String(this.pieces[token] ?? `<${token}>`);
   }
 
   ends(token) {
@@ -202,4 +203,4 @@ function valuesAt(step, i) {
 }
 
 /** JSON has no infinity: the trace spells it. */
-const figure = (value) => (value === "inf" ? Infinity : value === "-inf" ? -Infinity : (value ?? null));
+const figure = (value) => (value === "inf" ? Infinity : value === "-inf" ? -Infinity : typeof value === "number" ? value : null);

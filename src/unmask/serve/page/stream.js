@@ -35,7 +35,9 @@ async function request(path, options = {}) {
 }
 
 export async function offer() {
-  return (await request("/api/page")).json();
+  const told = await (await request("/api/page")).json();
+  for (const words of [told.routes, told.reasons]) Object.setPrototypeOf(words, null); // so that "constructor" is none
+  return told;
 }
 
 /** Start a decode; resolves with its Run once there is a header, and calls `onNews` as it grows. */

@@ -38,7 +38,7 @@ export class Transport {
     const some = player.runs.some((run) => run.header);
     const steps = player.mode === "steps";
     scrub.disabled = !some;
-    scrub.step = steps ? "1" : "0.01";
+    scrub.step = steps ? "1" : "any"; // rounded to hundredths, the end could not be reached
     scrub.max = String(player.end);
     scrub.value = String(steps ? Math.floor(player.position + 1e-9) : player.position);
     const at = steps ? `${Math.floor(player.position + 1e-9)} / ${player.end}` : `${player.position.toFixed(2)} / ${player.end.toFixed(2)} s`;

@@ -30,6 +30,7 @@ export function duration(seconds) {
 export const remedy = (code, fix) => REMEDIES[code] ?? `To mend it: ${fix}.`;
 const ORDER = "rpd holds back what depends on masked text, and so does a decoder that goes block by block.";
 const REMEDIES = {
+  __proto__: null, // a file may say "constructor": only what stands here is known
   "premature-end": ORDER,
   "premature-answer": ORDER,
   truncated: "A longer canvas gives it more room.",
@@ -54,6 +55,9 @@ export function shown(piece, end) {
   const text = visible(piece);
   return end ? END : text.trim() || `␣${text.length > 1 ? text.length : ""}`;
 }
+
+/** More than a cell holds in its usual size. */
+export const isLong = (text) => text.length > 6;
 
 export const tenths = (confidence) => Math.max(0, Math.min(9, Math.floor(confidence * 10)));
 
@@ -87,8 +91,9 @@ function rank(values, threshold, params) {
 }
 
 const scored = (words) => (values) => (known(values.score) ? `${words}, score ${number(values.score)}` : words);
-const SCORES = { "eb-sampler": ["d", "gamma"], dapd: ["degree x c", "tau"], lopa: ["branch", ""] };
+const SCORES = { __proto__: null, "eb-sampler": ["d", "gamma"], dapd: ["degree x c", "tau"], lopa: ["branch", ""] };
 const REASONS = {
+  __proto__: null,
   confidence: (values, _, params) => against(values, params, ["theta_h", "threshold"], ">=", (c, t) => c >= t),
   stability: (values, _, params) => stability(values, ">=", params),
   fallback: (values) => `nothing qualified; the best allowed, c ${number(values.c)}`,
