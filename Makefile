@@ -11,7 +11,7 @@ test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Every table and figure of docs/results.md; resumes. `make results QUICK=1` takes three minutes and writes to runs/.
 results: .venv/.dev
