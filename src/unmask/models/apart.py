@@ -104,9 +104,16 @@ def end_to_end(net: Backbone, ids: Tensor, lengths: Sequence[int], keep_from: in
 
 def block_end_to_end(block: Block, x: Tensor, cos: Tensor, sin: Tensor, lengths: Sequence[int]) -> Tensor:
     """Block.forward with attention inside each row's stretch only."""
-    grouped = block.kv_heads != block.heads
     parts = [part.split(list(lengths), dim=2) for part in block.project(x, cos, sin)]
-    mixed = [F.scaled_dot_product_attention(q, k, v, enable_gqa=grouped) for q, k, v in zip(*parts, strict=True)]
+    mixed = [attend_alone(block, q, k, v) for q, k, v in zip(*parts, strict=True)]
     x = x + block.out(torch.cat(mixed, dim=2).transpose(1, 2).flatten(2))
     gate, up = block.gate_up(block.mlp_norm(x)).chunk(2, dim=-1)
     return x + block.down(F.silu(gate) * up)
+
+
+def attend_alone(block: Block, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One row's attention over as many queries as Backbone.states takes: on some CPUs their number decides how the
+    sums of each are rounded."""
+    length = q.shape[2]
+    q = F.pad(q, (0, 0, 0, block.qkv.spare(length)))
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=block.kv_heads != block.heads)[:, :, :length]
