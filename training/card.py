@@ -1,6 +1,8 @@
 """Write MODEL_CARD.md from the training record and from run folders of `unmask eval`; nothing is typed by hand.
 
-python training/card.py runs/word-* runs/function-* > src/unmask/tiny/MODEL_CARD.md
+python training/card.py runs/card/word* runs/card/func* > card.md && mv card.md src/unmask/tiny/MODEL_CARD.md
+
+Measured rows are kept in training/measured.json, so that decoders can be added one by one, on any machine.
 """
 
 from __future__ import annotations
@@ -11,7 +13,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from unmask.report.stats import wilson
+
 TINY = Path(__file__).parent.parent / "src" / "unmask" / "tiny"
+RECORD = Path(__file__).parent / "measured.json"
+TASKS = ["wordproblems", "functions"]
+ORDER = ["default", "left-to-right", "fast-dllm", "eb-sampler", "lopa", "dapd", "rpd-block", "rpd", "rpd-paper",
+         "confidence", "confidence+pp", "confidence+ce"]  # fmt: skip
+KEPT = ("task", "split", "metric", "label", "decoder", "n", "correct", "nfe", "device", "dtype", "batch_size")
+
+WHY = """The collapse of `confidence` and the lead of `rpd` have the expected sign, and are smaller than in the prototype
+(51 % against 83 %, and 91 % against 81 %), whose model solved fewer problems. A likely reason, not tested by itself, is
+the second stage of training: a model that has met long masked spans beside given ones knows where a text ends, and
+decoders with a poor order gain most from that. Larger gaps would need problems that are harder for this model, or less
+training. Neither was looked for: a model made to set decoders apart would be evidence of nothing.
+"""
 
 INTRODUCTION = """# The embedded model
 
@@ -67,36 +83,87 @@ def introduction() -> str:
 
 
 def measured(folders: list[str]) -> list[dict[str, Any]]:
-    """The rows of `unmask report`, which reads unfinished runs too."""
-    command = [sys.executable, "-m", "unmask", "report", *folders, "--format", "json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
+    """The record, joined with what `unmask report` finds in the folders: of two rows the one of more problems."""
+    rows = json.loads(RECORD.read_text())["rows"]
+    if folders:
+        command = [sys.executable, "-m", "unmask", "report", *folders, "--format", "json"]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
+        rows += [{key: row[key] for key in KEPT} for row in found]
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["task"], row["label"])
+        if key not in best or row["n"] >= best[key]["n"]:
+            best[key] = row
+    return sorted(best.values(), key=lambda row: (TASKS.index(row["task"]), ORDER.index(row["label"])))
+
+
+def name(row: dict[str, Any]) -> str:
+    return row["label"] if row["label"] == row["decoder"] else f"{row['label']} ({row['decoder']})"
 
 
 def table(task: str, rows: list[dict[str, Any]]) -> str:
-    metric = rows[0]["metric"]
     lines = [
         f"**`{task}`**, {rows[0]['split']} split\n",
-        f"| decoder | n | {metric} % | 95 % interval | forwards |",
-        "|---|---:|---:|---:|---:|",
+        f"| decoder | n | {rows[0]['metric']} % | 95 % interval | forwards | measured on |",
+        "|---|---:|---:|---:|---:|---|",
     ]
     for row in rows:
-        low, high = (100 * x for x in row["accuracy_ci95"])
-        name = row["label"] if row["label"] == row["decoder"] else f"{row['label']} ({row['decoder']})"
-        accuracy = 100 * row["accuracy"]
-        lines.append(f"| {name} | {row['n']:,} | {accuracy:.1f} | {low:.1f} to {high:.1f} | {row['nfe']:.1f} |")
+        low, high = (100 * x for x in wilson(row["correct"], row["n"]))
+        lines.append(
+            f"| {name(row)} | {row['n']:,} | {percent(row):.1f} | {low:.1f} to {high:.1f} | {row['nfe']:.1f} "
+            f"| {row['device']}, batch {row['batch_size']} |"
+        )
     return "\n".join(lines)
 
 
+def percent(row: dict[str, Any]) -> float:
+    return 100 * row["correct"] / row["n"]
+
+
+def goals(rows: list[dict[str, Any]]) -> str:
+    """What the model was meant to show, beside what it shows."""
+    words, functions = ({row["label"]: row for row in rows if row["task"] == task} for task in TASKS)
+
+    def lead(a: str, b: str) -> float:
+        return percent(words[a]) - percent(words[b])
+
+    def forwards(a: str, b: str) -> float:
+        return words[a]["nfe"] / words[b]["nfe"]
+
+    ahead, share, whole, tenth = lead("rpd", "fast-dllm"), *(
+        forwards("rpd", other) for other in ("fast-dllm", "default", "left-to-right")
+    )  # fmt: skip
+    drop, level, order = lead("default", "confidence"), lead("rpd", "default"), lead("left-to-right", "rpd")
+    both = [percent(found["default"]) for found in (words, functions)]
+    found = [
+        ("`default` solves 85 % of both tasks", " and ".join(f"{x:.1f} %" for x in both), min(both) >= 85),
+        ("full-canvas `confidence` is 15 points below `default`", f"{drop:.1f} below", drop >= 15),
+        ("`rpd` is 5 points above `fast-dllm`", f"{ahead:+.1f}", ahead >= 5),
+        ("... at 0.7 of its forwards", f"{share:.2f}", share <= 0.7),
+        ("`rpd` is not below `default`", f"{level:+.1f}", level >= 0),
+        ("... at a quarter of its forwards", f"{whole:.2f}", whole <= 0.25),
+        ("`rpd` is within 3 points of `left-to-right`", f"{-order:+.1f}", order <= 3),
+        ("... at a fifth of its forwards", f"{tenth:.2f}", tenth <= 0.2),
+    ]
+    lines = [f"| {what} | {value} | {'yes' if met else '**no**'} |" for what, value, met in found]
+    return "\n".join(["| on `wordproblems`, points of accuracy | measured | |", "|---|---:|---|", *lines])
+
+
 def main() -> None:
-    if len(sys.argv) < 2:
-        sys.exit("usage: python training/card.py RUN_FOLDER...")
     rows = measured(sys.argv[1:])
+    record = RECORD.with_suffix(".partial")
+    record.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    record.replace(RECORD)
     print(introduction(), end="")
-    for task in dict.fromkeys(row["task"] for row in rows):
+    for task in TASKS:
         print(table(task, [row for row in rows if row["task"] == task]), end="\n\n")
-    where = dict.fromkeys(f"{row['device']}, {row['dtype']}, batch {row['batch_size']}" for row in rows)
-    print("The first n problems of the same list for every decoder; Wilson intervals. Decoders that are not listed")
-    print(f"have not been measured on this model yet. Measured on: {'; '.join(where)}.")
+    print(
+        "float32; the first n problems of the same list for every decoder; Wilson intervals. `training/measured.json`"
+    )
+    print("holds the rows. Canvas 160, so one token per forward is 160 forwards.\n")
+    print("## What it was meant to show\n")
+    print(goals(rows), end="\n\n")
+    print(WHY, end="")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every decoder on the same 1,000 held-out problems of both tasks, then the model card from these runs. A decoder's
 # decisions are the host's work, so on a GPU the decoders run beside each other. Interrupted? Run it again.
-#   training/evaluate.sh runs/card 250 > src/unmask/tiny/MODEL_CARD.md
+#   training/evaluate.sh runs/card 250 > card.md && mv card.md src/unmask/tiny/MODEL_CARD.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs/card} batch=${2:-8} limit=${LIMIT:-1000} python=${PYTHON:-python3}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 # Products are taken over a multiple of so many rows: oneDNN and torch each keep the code of the last 1,024 shapes
 # they met, which was 2.5 MiB for every new length of prompt.
-ROWS = 32
+ROWS = 16
 LARGEST = 1 << 28  # bytes of weights that may be held a second time: the embedded model's, not an 8B checkpoint's
 
 

@@ -8,9 +8,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from typer import Option
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from unmask.serve.limits import Limits
     from unmask.serve.service import Settings
+
+T = TypeVar("T")
 
 
 def serve(
@@ -62,9 +66,27 @@ def serve(
         opt.warn(f"whoever can reach {host} can use this server: set UNMASK_API_KEY to ask for a key")
     listening = bind(host, port)  # before the model is loaded: a taken port should not cost a minute
     try:
-        run(opt.load_model(model, device, dtype, revision), settings, listening)
+        run(aside(lambda: opt.load_model(model, device, dtype, revision)), settings, listening)
     finally:
         listening.close()
+
+
+def aside(call: Callable[[], T]) -> T:
+    """Call it in a thread that ends. GNU OpenMP keeps a team for every thread that ever computed; once there are more
+    of them than cores, all sleep at every barrier. With the model loaded by this thread, the scheduler's steps took
+    twice as long."""
+    done: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=work, name="unmask-load", daemon=True)  # Ctrl-C does not wait for it
+    thread.start()
+    thread.join()
+    return done.result()
 
 
 def need_extra() -> None:
