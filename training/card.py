@@ -22,11 +22,11 @@ ORDER = ["default", "left-to-right", "fast-dllm", "eb-sampler", "lopa", "dapd", 
          "confidence", "confidence+pp", "confidence+ce"]  # fmt: skip
 KEPT = ("task", "split", "metric", "label", "decoder", "n", "correct", "nfe", "device", "dtype", "batch_size")
 
-WHY = """The collapse of `confidence` and the lead of `rpd` have the expected sign, and are smaller than in the prototype
-(51 % against 83 %, and 91 % against 81 %), whose model solved fewer problems. A likely reason, not tested by itself, is
-the second stage of training: a model that has met long masked spans beside given ones knows where a text ends, and
-decoders with a poor order gain most from that. Larger gaps would need problems that are harder for this model, or less
-training. Neither was looked for: a model made to set decoders apart would be evidence of nothing.
+WHY = """The collapse of `confidence` and the lead of `rpd` have the expected sign, and are smaller than in the
+prototype (51 % against 83 %, and 91 % against 81 %), whose model solved fewer problems. A likely reason, not tested
+by itself, is the second stage of training: a model that has met long masked spans beside given ones knows where a
+text ends, and decoders with a poor order gain most from that. Larger gaps would need problems that are harder for
+this model, or less training. Neither was looked for: a model made to set decoders apart would be evidence of nothing.
 """
 
 INTRODUCTION = """# The embedded model
