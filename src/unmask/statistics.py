@@ -35,6 +35,9 @@ class Choosable:
         logits[..., self.limit :] = -torch.inf
         return logits
 
+    def forbids(self, token: Tensor) -> Tensor:
+        return (token == self.mask_id) | (token >= self.limit)
+
     def argmax(self, logits: Tensor) -> Tensor:
         """First maximum over the choosable ids."""
         return self.forbid(logits).argmax(dim=-1)
@@ -63,21 +66,24 @@ def statistics(logits: Tensor, choosable: Choosable, score_dtype: torch.dtype = 
 
 def _statistics(logits: Tensor, d: Tensor, p: Tensor, choosable: Choosable) -> Statistics:
     """H = ln s - sum p d with d = z - max and 1/s the largest p: no cancellation, however large the logits."""
-    top = p.amax(dim=-1)
+    token = first_maximum(d)
+    top = pick(p, token)
     weighted = row_sums(p.mul_(d))
     gaps = weighted.isnan()
     if bool(gaps.any()):  # impossible ids: 0 ln 0 = 0; rows that are not finite stay NaN
         near = d[gaps]
         weighted[gaps] = top[gaps] * row_sums(near.exp() * near.clamp_min(torch.finfo(d.dtype).min))
-    top = top.double()  # a vector's last elements take another log and exp than its first: here that cannot show
-    entropy = -(top.log() + weighted).to(d.dtype)
-    d[:, choosable.mask_id : choosable.mask_id + 1] = -torch.inf
-    d[:, choosable.limit :] = -torch.inf
-    token = first_maximum(d)
-    lost = pick(d, token) < 0  # the maximum was not choosable, and far below it d is rounded
-    if bool(lost.any()):
-        token[lost] = choosable.argmax(logits[lost])
-    confidence = (top * pick(d, token).double().exp()).to(d.dtype)
+    exact = top.double()  # a vector's last elements take another log and exp than its first: here that cannot show
+    entropy = -(exact.log() + weighted).to(d.dtype)
+    confidence = top
+    if bool(choosable.forbids(token).any()):
+        d[:, choosable.mask_id : choosable.mask_id + 1] = -torch.inf
+        d[:, choosable.limit :] = -torch.inf
+        token = first_maximum(d)
+        lost = pick(d, token) < 0  # the maximum was not choosable, and far below it d is rounded
+        if bool(lost.any()):
+            token[lost] = choosable.argmax(logits[lost])
+        confidence = (exact * pick(d, token).double().exp()).to(d.dtype)
     return Statistics(token, confidence, entropy.clamp_min(0.0))
 
 
@@ -100,8 +106,11 @@ def centred(logits: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor
     d_buffer, p_buffer = (torch.empty(chunks[0].shape, dtype=dtype, device=logits.device) for _ in range(2))
     for chunk in chunks:
         d, p = d_buffer[: len(chunk)], p_buffer[: len(chunk)]
-        d.copy_(chunk)
-        d -= d.amax(dim=-1, keepdim=True)
+        if chunk.dtype == dtype:
+            torch.sub(chunk, chunk.amax(dim=-1, keepdim=True), out=d)
+        else:
+            d.copy_(chunk)
+            d -= d.amax(dim=-1, keepdim=True)
         torch.softmax(d, dim=-1, out=p)
         yield chunk, d, p
 
