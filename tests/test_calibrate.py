@@ -203,6 +203,24 @@ def test_one_sided_mcnemar_and_paired_means():
     assert mean == low == high == -2.0
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "forwards", "said"),
+    [
+        (4, 0, -0.5, "Use it: as accurate, as far as this many examples tell"),  # p = 0.125: not shown to be worse
+        (0, 4, 0.5, "Keep the uncalibrated settings: as accurate"),
+        (9, 0, -0.5, "Do not use it"),
+        (0, 9, 0.5, "Use it: more accurate"),
+    ],
+)
+def test_the_verdict_needs_the_paired_test(before, after, forwards, said):
+    right = np.ones((2, 160), dtype=bool)
+    right[1, :before], right[0, 100 : 100 + after] = False, False
+    sides = [
+        decode.Outcome(str(i), {}, right[i].tolist(), [10 + i * forwards + n % 2 for n in range(160)]) for i in (0, 1)
+    ]
+    assert summary.verdict(decode.Comparison.of(*sides)).startswith(said)
+
+
 def test_trial_arms_stay_within_the_evidence():
     short = propose(planted())
     strict = rules.propose(planted(), 0.02, LAYERS, FIRST, 4.0, 0.9)

@@ -4,6 +4,7 @@ configuration and are shared by the commands that read the same work."""
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -220,4 +221,32 @@ def test_a_shallow_model_is_named(tmp_path: Path, capsys) -> None:
 
     folder = checkpoints.write_checkpoint(tmp_path / "model", "llada", layers=4)
     assert run("layers", "--model", str(folder), "--limit", "1", "--out", str(tmp_path / "out")) == 2
-    assert "has 4 layers" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    said = capsys.readouterr().err
+    assert "has 4 layers" in said and "use --first-layer 2 or lower" in said and not (tmp_path / "out").exists()
+
+
+def test_upstream_asks_for_no_layers(tmp_path: Path, capsys) -> None:
+    import checkpoints
+
+    folder = checkpoints.write_checkpoint(tmp_path / "model", "llada", layers=4)
+    out = tmp_path / "out"
+    assert run("upstream", "--model", str(folder), *STATES_ARGS, "--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert "too few questions" in said and "--first-layer" not in said
+    assert diagnosed.answerable(out) == ["upstream"]
+
+
+def test_the_figure_sees_the_layers_that_the_table_sees(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unmask.report import style
+
+    captions: list[str] = []
+    monkeypatch.setattr(style, "caption", lambda drawing, title, note="": captions.append(note))
+    assert run("layers", *STATES_ARGS, "--out", str(states), "--first-layer", "12") == 0
+    assert "last 5 of 16 layers" in captions[-1]
+
+
+def test_figures_of_two_folders_do_not_overwrite_each_other(states: Path, tmp_path: Path) -> None:
+    shutil.copytree(states, tmp_path / "other")
+    written = diagnosed.draw([states, tmp_path / "other"], tmp_path / "figures")
+    assert len(set(written)) == len(written) == len(list((tmp_path / "figures").iterdir()))
+    assert {path.stem for path in written} >= {f"layers-tiny-{states.name}", "layers-tiny-other"}

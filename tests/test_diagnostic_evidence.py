@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_no_effect_is_found_where_none_was_planted() -> None:
         result = upstream.analyse(lines, resamples=400)
         outside += sum(level.ci95[0] > 0 or level.ci95[1] < 0 for level in result.levels)
     assert 0 < outside <= 16
+
+
+def test_the_sentence_allows_for_the_number_of_looks() -> None:
+    """Four mask counts, nothing planted: some effect may be named in one case of twenty."""
+    named = 0
+    for seed in range(40):
+        lines = states(700 + seed, 40, lambda E, difficulty: np.full(len(E), logistic(difficulty)))
+        named += "No effect" not in upstream.verdict(upstream.analyse(lines, resamples=1000))
+    assert named <= 6
+
+
+def test_effects_of_both_signs_are_both_named() -> None:
+    result = upstream.analyse(states(1, 300, lambda E, difficulty: logistic(1.5 * (E - 1) + 0.5 * difficulty)))
+    result.levels[1] = replace(result.levels[1], joint=(-0.4, -0.2))
+    result.levels[2] = replace(result.levels[2], joint=(-0.1, 0.2))
+    said = upstream.verdict(result)
+    assert "more wrong answers at m = 4, 32;" in said and "FEWER wrong answers at m = 8;" in said
+    assert "at m = 16 the interval does not exclude zero" in said
 
 
 def test_difficulty_alone_is_no_effect() -> None:

@@ -149,6 +149,10 @@ def test_the_profile_is_named_for_what_it_is(ends: tuple[float, float, float], s
     assert said in profile(*ends).verdict()
 
 
+def test_no_shape_is_read_off_a_few_examples() -> None:
+    assert profile(0.95, 0.2, 0.99, n=3).verdict().startswith("Too few examples to judge")
+
+
 def test_constraints_are_paired_on_common_examples() -> None:
     lines = [line("most-confident", i, [0, 1], correct=i < 10) for i in range(40)]
     lines += [line("answer-last", i, [0, 1], correct=i < 25) for i in range(30)]

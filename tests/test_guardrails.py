@@ -75,6 +75,19 @@ def test_an_end_of_text_before_its_text():
     assert codes(story(when)) == ["premature-end"]
 
 
+@pytest.mark.parametrize(("H", "expected"), [(1.0, []), (3.0, ["premature-end"]), (5.0, ["premature-end"])])
+def test_a_stub_left_by_a_canvas_that_was_filled_from_its_end(H, expected):
+    """The paper's collapse: end tokens from right to left, until there is room for a guess and nothing else."""
+    assert codes(story([41 - i for i in range(40)], ["####", " 1", "8"], H=H)) == expected
+
+
+def test_the_end_of_a_short_text_may_be_known_within_its_block():
+    """22 of 23 tokens masked, at less than a nat each: boilerplate whose length is no secret."""
+    when = reading_order() + 1
+    when[23] = 0
+    assert codes(story(when, TEXT[:23], H=0.95)) == []
+
+
 def test_a_tail_that_is_filled_first_is_harmless():
     """What every good block-free decode does: the far end of the canvas is certain, the text grows towards it, and
     the token that ends it comes with its last words."""

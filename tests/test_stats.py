@@ -70,6 +70,11 @@ def test_paired_counts_and_sign():
         paired([True], [])
 
 
+def test_no_discordant_pair_is_not_certainty():
+    found = paired([True] * 155 + [False] * 5, [True] * 155 + [False] * 5)
+    assert found.difference == 0 and found.ci95 == pytest.approx((-1.96 / 162, 1.96 / 162), rel=1e-3)
+
+
 def test_the_pareto_front_is_what_nothing_beats():
     rng = np.random.default_rng(0)
     for _ in range(50):

@@ -23,6 +23,9 @@ from unmask.wording import plural
 # What the rules hold their measurements against; chosen on validation decodes (docs/guardrails.md).
 UPSTREAM = 20.0  # nats of entropy in what stays masked before a token; RPD's own budget is 4
 MASKED_TEXT = 0.5  # share of the text that is still masked when its end is committed
+BLOCK = 32  # masked tokens: who goes block by block may know where a short text ends before its words
+# ... or nearly all of it, at so many nats per token, and so many at least: what a canvas filled from its end leaves.
+UNKNOWN, PER_TOKEN, LEAST = 0.9, 2.0, 5.0
 MASKED_REASONING = 0.2  # ... of the reasoning, when the answer is complete
 SHORTEST_REASONING = 8  # tokens; an answer without reasoning cannot come before it
 
@@ -54,7 +57,7 @@ KINDS = {
     "greedy-entropy-order": "entropy order at temperature 0",
 }
 # What to do. None of them costs the user anything but another run.
-ANOTHER_ORDER = "use --decoder rpd, which holds back what depends on masked text, or one that goes block by block"
+ANOTHER_ORDER = "use --decoder rpd, which holds back what depends on masked text"
 FIXES = {
     "premature-end": ANOTHER_ORDER,
     "premature-answer": ANOTHER_ORDER,
@@ -126,9 +129,10 @@ def premature_end(decode: Decode, end: int) -> str | None:
     """The token that ends the text stood while most of the text was masked, and open. Only the first end token
     counts: those behind it are the canvas' certain tail, into which the text may still grow."""
     late = Early.of_step(decode, int(decode.step[end]), end)
-    if late is None or not late.weighs(MASKED_TEXT):
+    if late is None:
         return None
-    return f"when {late}"
+    cut_short = late.masked >= BLOCK and late.weighs(MASKED_TEXT)
+    return f"when {late}" if cut_short or late.is_guess() else None
 
 
 def premature_answer(decode: Decode) -> str | None:
@@ -158,6 +162,10 @@ class Early:
 
     def weighs(self, share: float) -> bool:
         return self.masked >= share * self.of and self.upstream > UPSTREAM
+
+    def is_guess(self) -> bool:
+        """Next to nothing was known of what comes before, however short it is."""
+        return self.masked >= UNKNOWN * self.of and self.upstream > max(LEAST, PER_TOKEN * self.of)
 
     def __str__(self) -> str:
         return (

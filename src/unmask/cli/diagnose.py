@@ -20,6 +20,7 @@ from unmask.errors import UserError, unknown
 if TYPE_CHECKING:
     from unmask.diagnostics.decodes import Request as Decodes
     from unmask.diagnostics.survey import Request
+    from unmask.models import Model
     from unmask.report.table import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
@@ -118,13 +119,14 @@ def layers(
 ) -> None:
     """Are predictions that persist through the layers, and lose no probability, more often right? Error rates of
     the target digits by persistence K, confidence drop r and final confidence, over the states of `upstream`."""
+    from unmask.diagnostics.states import window
     from unmask.diagnostics.tables import layer_tables
 
     check_format(form)
     request = states_request(model, task, traces, data, limit, min_digits, leak, split, seed, masks,
                              patterns, raw, batch_size, device, dtype, revision)  # fmt: skip
-    folder = collect(request, out, first_layer)
-    conclude("layers", folder, layer_tables(folder, first_layer, paper), form, as_json)
+    folder = collect(request, out, lambda outline: window(outline, first_layer, hint=True))
+    conclude("layers", folder, layer_tables(folder, first_layer, paper), form, as_json, first=first_layer)
 
 
 @app.command()
@@ -224,8 +226,8 @@ def states_request(
     )  # fmt: skip
 
 
-def collect(request: Request, out: Path | None, first_layer: int | None = None) -> Path:
-    """The folder with every state evaluated."""
+def collect(request: Request, out: Path | None, check: Callable[[Model], object] | None = None) -> Path:
+    """The folder with every state evaluated. `check`: what the analysis asks of the model."""
     from unmask.diagnostics.survey import StatesBar, survey
     from unmask.evaluate.progress import Bars
 
@@ -233,7 +235,7 @@ def collect(request: Request, out: Path | None, first_layer: int | None = None) 
         "states", request.model, {**request.held(), "file": str(request.source), "levels": request.levels}
     )
     with resumable(out):
-        config = survey(request, out, Bars(StatesBar), first_layer)
+        config = survey(request, out, Bars(StatesBar), check)
     print(f"{config['account']}\n{out}", file=sys.stderr)
     return out
 
@@ -317,7 +319,7 @@ def check_format(form: str) -> None:
         raise unknown("format", form, FORMS)
 
 
-def conclude(name: str, folder: Path, tables: Mapping[str, Table], form: str, as_json: bool) -> None:
+def conclude(name: str, folder: Path, tables: Mapping[str, Table], form: str, as_json: bool, **drawn: Any) -> None:
     """Files in the folder (JSON, a CSV per table, figures where matplotlib is installed), the tables on stdout."""
     from unmask.evaluate.folder import write_json
 
@@ -325,7 +327,7 @@ def conclude(name: str, folder: Path, tables: Mapping[str, Table], form: str, as
     write_json(folder / f"{name}.json", document)
     for stem, table in tables.items():
         (folder / f"{stem}.csv").write_text(table.render("csv") + "\n", encoding="utf-8")
-    draw(folder, name)
+    draw(folder, name, **drawn)
     if as_json or form == "json":
         print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
     elif form == "csv":
@@ -334,12 +336,11 @@ def conclude(name: str, folder: Path, tables: Mapping[str, Table], form: str, as
         print("\n\n".join(table.render(form) for table in tables.values()))
 
 
-def draw(folder: Path, name: str) -> None:
+def draw(folder: Path, name: str, **settings: Any) -> None:
     from unmask.report.diagnosed import FIGURES
 
-    make: Callable[[Path, Path], list[Path]] = FIGURES[name]
     try:
-        written = make(folder, folder)
+        written = FIGURES[name](folder, folder, **settings)
     except UserError as missing:
         warn(str(missing))
         return

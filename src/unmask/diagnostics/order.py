@@ -23,6 +23,7 @@ from unmask.report.table import Cell, Table
 from unmask.trace import Trace
 
 BINS = 20  # of normalised progress
+FEWEST = 8  # examples below which nothing is said of a shape
 EDGE, MIDDLE = 0.1, 0.2  # shares of the canvas: either end, and the middle, of the U-shape
 
 
@@ -88,6 +89,8 @@ class Profile:
             f"mean confidence {first.mean():.2f} in the first tenth of the empty canvas, {middle.mean():.2f} in the "
             f"middle fifth, {last.mean():.2f} in the last tenth (n = {self.n})"
         )
+        if self.n < FEWEST:
+            return f"Too few examples to judge the shape of the initial confidence ({FEWEST} are needed): {said}."
         left, right = above(first - middle), above(last - middle)
         if left and right:
             return f"The initial confidence is U-shaped: {said}."

@@ -88,17 +88,18 @@ def first_layer(layers: int) -> int:
     return layers // 2 + 1
 
 
-def window(model: Model, first: int | None = None) -> int:
-    """How many layers the analysis sees, the final one included."""
+def window(model: Model, first: int | None = None, hint: bool = False) -> int:
+    """How many layers the analysis sees, the final one included. `hint`: the user can choose the first."""
     layers = model.spec.layers
     first = first_layer(layers) if first is None else first
     if not 1 <= first <= layers:
         raise UserError(f"--first-layer {first} is not a layer of {model.name}, which has {layers}")
-    if layers - first + 1 < SHORTEST_WINDOW:
+    highest = layers - SHORTEST_WINDOW + 1
+    if first > highest:
         raise UserError(
             f"{model.name} has {layers} layers, of which the analysis would see {layers - first + 1}: persistence "
             f"needs at least {SHORTEST_WINDOW}"
-            + (f"; use --first-layer {layers - SHORTEST_WINDOW + 1} or lower" if layers > SHORTEST_WINDOW else "")
+            + (f"; use --first-layer {highest} or lower" if hint and highest > 1 else "")
         )
     return layers - first + 1
 

@@ -10,7 +10,7 @@ its probability from layer L back to the last layer that agrees. From that follo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class Request:
     dtype: str | None = None
     revision: str | None = None
     data: Path | None = None  # where the task's examples are, for tasks that read them
+    skip: int = 0  # first examples of the task, which are left to something else
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "patterns"):
@@ -71,6 +72,8 @@ class Request:
         kept = {name: value for name, value in asdict(self).items() if name not in left_out}
         if self.canvas is None:
             del kept["canvas"]
+        if not self.skip:
+            del kept["skip"]
         return {**kept, "source": self.source if isinstance(self.source, str) else "file"}
 
 
@@ -103,10 +106,12 @@ class Survey:
         }
 
 
-def survey(request: Request, out: Path, progress: Progress | None = None, first: int | None = None) -> dict[str, Any]:
-    """Evaluate what is not in the folder `out` yet; its configuration. `first` is the layer that the analysis will
-    begin at: it changes no state, but has to be one."""
-    plan = prepare(request, first)
+def survey(
+    request: Request, out: Path, progress: Progress | None = None, check: Callable[[Model], object] | None = None
+) -> dict[str, Any]:
+    """Evaluate what is not in the folder `out` yet; its configuration. `check` is what the analysis asks of the
+    model: too few layers are better said before an hour of forwards than after."""
+    plan = prepare(request, check)
     with RunFolder(out, plan.identity, STATES) as folder:
         done = {sample["index"] for sample in read_samples(out, STATES)}
         todo = [index for index in range(len(plan.encoded)) if index not in done]
@@ -115,21 +120,22 @@ def survey(request: Request, out: Path, progress: Progress | None = None, first:
         return read_config(out, STATES)
 
 
-def prepare(request: Request, first: int | None = None) -> Survey:
+def prepare(request: Request, check: Callable[[Model], object] | None = None) -> Survey:
     """Everything that can be wrong with the request is found here, the cheap things first."""
-    from unmask.diagnostics.states import check_digits, encode, fits, window
+    from unmask.diagnostics.states import check_digits, encode, fits
     from unmask.evaluate.plan import Checkpoint
     from unmask.models import Model, locate
 
     locate(request.model)
     gold = load_traces(
         request.source, limit=request.limit, min_digits=request.min_digits, leak=request.leak, split=request.split,
-        seed=request.seed, data=request.data,
+        seed=request.seed, data=request.data, skip=request.skip,
     )  # fmt: skip
     checkpoint = Checkpoint.find(request.model, request.revision, request.device, request.dtype)
     outline = Model(request.model, SimpleNamespace(spec=checkpoint.spec), checkpoint.tokenizer)
     check_digits(outline.tokenizer, outline.name)
-    window(outline, first)  # too few layers: better said before an hour of forwards than after
+    if check:
+        check(outline)
     encoded = [encode(outline, trace, request.raw, request.canvas) for trace in gold.traces]
     kept = [item for item in encoded if fits(outline, item)]
     if not kept:

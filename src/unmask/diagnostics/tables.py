@@ -98,7 +98,7 @@ def order_tables(folder: Path, beside: bool = False) -> dict[str, Table]:
         tables["order"].notes.append(f"{paper.SOURCE}: {paper.ORDER_FORWARDS}.")
         if constraints is not None:
             values = ", ".join(f"{name} {value:.1f} %" for name, value in paper.CONSTRAINTS.items())
-            constraints.notes.append(f"{paper.SOURCE}, LLaDA on GSM8K: {values}.")
+            constraints.notes.append(f"{paper.SOURCE}, model and task not stated: {values}.")
     return tables
 
 

@@ -21,6 +21,7 @@ the kind it knows, with all of its digits masked in every state. A trace is kept
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -94,9 +95,10 @@ def load_traces(
     split: str = "test",
     seed: int = SEED,
     data: Path | None = None,
+    skip: int = 0,
 ) -> Gold:
     """Traces of a task (by name) or of a JSONL file, filtered. More survivors than `limit`: a seeded sample of a
-    file or a finite task, the first ones of an endless task."""
+    file or a finite task, the first ones of an endless task. `skip` leaves out a task's first examples."""
     if leak not in LEAKS:
         raise unknown("leak rule", leak, LEAKS)
     if limit is not None and limit < 1:
@@ -110,7 +112,7 @@ def load_traces(
         if not hasattr(task, "data"):
             raise UserError(f"task {source} makes its own examples: leave out --data")
         task.data = data
-    examples = task.examples(split, None, seed)
+    examples = itertools.islice(task.examples(split, None, seed), skip, None)
     pairs = ((e.id, e.prompt, without_marks(e.response), e.answer) for e in examples)
     if not getattr(task, "endless", False):
         return sample(collect(pairs, f"{source} {split}", min_digits or TASK_DIGITS, leak), limit, seed)

@@ -21,6 +21,7 @@ import numpy as np
 
 from unmask.errors import UserError
 from unmask.report.table import Cell, Table
+from unmask.wording import plural
 
 SIDE = 5  # patterns at either end
 RESAMPLES = 2_000
@@ -40,6 +41,7 @@ class Level:
     low: float
     high: float
     ci95: tuple[float, float]
+    joint: tuple[float, float]  # wide enough for all mask counts to be looked at together (Bonferroni)
 
     @property
     def delta(self) -> float:
@@ -91,7 +93,8 @@ def analyse(lines: Iterable[Mapping[str, Any]], resamples: int = RESAMPLES, seed
             E.extend(level["E"])
             wrong.extend(errors)
             owner.extend([number] * len(errors))
-    levels = [measure(m, hidden[m], pairs[m], resamples, seed) for m in sorted(pairs)]
+    looks = sum(len(found) >= NEEDED for found in pairs.values())
+    levels = [measure(m, hidden[m], pairs[m], resamples, seed, looks) for m in sorted(pairs)]
     return Result(levels, quintiles(E, wrong, owner, resamples, seed), len(digits), len(E), digits)
 
 
@@ -105,19 +108,22 @@ def low_and_high(E: Sequence[float], wrong: Sequence[int]) -> tuple[float, float
     return (sum(wrong[i] for i in order[:side]) / side, sum(wrong[i] for i in order[-side:]) / side)
 
 
-def measure(m: int, hidden: Sequence[int], pairs: Sequence[tuple[float, float]], resamples: int, seed: int) -> Level:
+def measure(
+    m: int, hidden: Sequence[int], pairs: Sequence[tuple[float, float]], resamples: int, seed: int, looks: int = 1
+) -> Level:
     """Means with equal weight per question, and the interval of their paired difference."""
     if not pairs:
-        return Level(m, median(hidden), len(hidden), 0, math.nan, math.nan, (math.nan, math.nan))
+        nothing = (math.nan, math.nan)
+        return Level(m, median(hidden), len(hidden), 0, math.nan, math.nan, nothing, nothing)
     table = np.array(pairs)
     low, high = table.mean(axis=0)
     rng = np.random.default_rng([seed, m])
     difference = table[:, 1] - table[:, 0]  # the pairing within a question is kept
     draws = difference[rng.integers(0, len(table), (resamples, len(table)))].mean(axis=1)
-    ends = np.quantile(draws, [0.025, 0.975])
-    return Level(
-        m, float(median(hidden)), len(hidden), len(table), float(low), float(high), (float(ends[0]), float(ends[1]))
-    )
+    ends, joint = (
+        tuple(np.quantile(draws, [tail, 1 - tail]).tolist()) for tail in (0.025, 0.025 / max(1, looks))
+    )  # fmt: skip
+    return Level(m, float(median(hidden)), len(hidden), len(table), float(low), float(high), ends, joint)
 
 
 def quintiles(E: Any, wrong: Any, owner: Any, resamples: int, seed: int) -> list[Group]:
@@ -234,17 +240,23 @@ def verdict(result: Result) -> str:
     judged = [level for level in result.levels if level.enough]
     if not judged:
         return "No mask count has enough questions of mixed outcome for a verdict."
-    above = [level.m for level in judged if level.ci95[0] > 0]
-    below = [level.m for level in judged if level.ci95[1] < 0]
-    tested = ", ".join(str(level.m) for level in judged)
+    above = [level.m for level in judged if level.joint[0] > 0]
+    below = [level.m for level in judged if level.joint[1] < 0]
+    tested, looked = listed(level.m for level in judged), f"Intervals are widened for {plural(len(judged), 'look')}."
     if len(above) == len(judged):
-        return f"High upstream entropy goes with more wrong answers at every mask count tested ({tested})."
+        return f"High upstream entropy goes with more wrong answers at every mask count tested ({tested}). {looked}"
+    said = []
     if above:
-        rest = ", ".join(str(level.m) for level in judged if level.m not in above)
-        return (
-            f"High upstream entropy goes with more wrong answers at m = {', '.join(map(str, above))}; at m = {rest} "
-            "the interval does not exclude zero."
-        )
+        said.append(f"High upstream entropy goes with more wrong answers at m = {listed(above)}")
     if below:
-        return f"High upstream entropy goes with FEWER wrong answers at m = {', '.join(map(str, below))}."
-    return f"No effect of upstream entropy is shown: every interval includes zero (m = {tested})."
+        said.append(f"high upstream entropy goes with FEWER wrong answers at m = {listed(below)}")
+    if not said:
+        return f"No effect of upstream entropy is shown: every interval includes zero (m = {tested}). {looked}"
+    if rest := [level.m for level in judged if level.m not in (*above, *below)]:
+        said.append(f"at m = {listed(rest)} the interval does not exclude zero")
+    sentence = "; ".join(said)
+    return f"{sentence[0].upper()}{sentence[1:]}. {looked}"
+
+
+def listed(counts: Iterable[int]) -> str:
+    return ", ".join(map(str, counts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ ACROSS = 3  # panels per row
 PANELS = 9  # at most, in one figure
 
 
-def draw_order(folder: Path, target: Path) -> list[Path]:
+def draw_order(folder: Path, target: Path, suffix: str = "") -> list[Path]:
     config, result = read_order(folder)
-    return draw_result(result, decoded_subject(config), target, config["model"]["name"])
+    return draw_result(result, decoded_subject(config), target, f"{config['model']['name']}{suffix}")
 
 
 def draw_result(result: Result, subject: str, target: Path, stem: str) -> list[Path]:
@@ -32,17 +32,25 @@ def draw_result(result: Result, subject: str, target: Path, stem: str) -> list[P
     if result.profile is not None:
         written += draw_profile(result.profile, subject, target, f"profile-{stem}")
     if result.decoders:
-        written += draw_heat(list(result.decoders.values()), subject, target, f"commit-order-{stem}")
+        for page, orders in pages(list(result.decoders.values())):
+            written += draw_heat(orders, subject, target, f"commit-order-{stem}{page}")
     if result.samples:
         index = min(result.samples)
         lines = result.samples[index]
-        written += draw_trajectories(lines, index, subject, target, f"trajectories-{stem}")
+        for page, chosen in pages(list(lines.items())):
+            written += draw_trajectories(chosen, index, subject, target, f"trajectories-{stem}{page}")
         wanted = [label for label in lines if label.split(":")[0] in BOXED] or list(lines)[:1]
         for label in wanted:
             written += draw_boxes(lines[label], label, subject, target, f"boxes-{label}-{stem}")
     if any(name in result.decoders for name in NAMES):
         written += draw_constraints(result, subject, target, f"constraints-{stem}")
     return written
+
+
+def pages(panels: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """As many figures as it takes; all but the first are numbered."""
+    for number, start in enumerate(range(0, len(panels), PANELS), start=1):
+        yield f"-{number}" if start else "", panels[start : start + PANELS]
 
 
 def draw_profile(profile: Profile, subject: str, target: Path, stem: str) -> list[Path]:
@@ -68,7 +76,6 @@ def draw_profile(profile: Profile, subject: str, target: Path, stem: str) -> lis
 
 def draw_heat(orders: Sequence[Order], subject: str, target: Path, stem: str) -> list[Path]:
     """Percent of samples in which a position is committed at a given progress; one panel per decoder."""
-    orders = orders[:PANELS]
     drawing, panels = grid(len(orders), 3.3, 2.7)
     image = None
     for panel, order in zip(panels, orders, strict=False):
@@ -89,10 +96,9 @@ def draw_heat(orders: Sequence[Order], subject: str, target: Path, stem: str) ->
 
 
 def draw_trajectories(
-    lines: Mapping[str, Mapping[str, Any]], index: int, subject: str, target: Path, stem: str
+    chosen: Sequence[tuple[str, Mapping[str, Any]]], index: int, subject: str, target: Path, stem: str
 ) -> list[Path]:
     """The step at which each position was committed, side by side on one example."""
-    chosen = list(lines.items())[:PANELS]
     drawing, panels = grid(len(chosen), 3.2, 2.6)
     for panel, (label, line) in zip(panels, chosen, strict=False):
         order, end = np.array(line["order"]), line["end"]
@@ -170,7 +176,7 @@ def draw_constraints(result: Result, subject: str, target: Path, stem: str) -> l
     return style.save(drawing, target, stem)
 
 
-def draw_admitted(folder: Path, target: Path) -> list[Path]:
+def draw_admitted(folder: Path, target: Path, suffix: str = "") -> list[Path]:
     """Confidence, persistence and drop of stability-admitted tokens, the ceiling, and the share of each route."""
     config, found = read_admitted(folder)
     held = [item for item in found.values() if item.values]
@@ -188,13 +194,14 @@ def draw_admitted(folder: Path, target: Path) -> list[Path]:
         f"What the stability test admits: {decoded_subject(config)}",
         "; ".join(["lines: median (solid), 10th and 90th percentile (dashed); distributions of a selection", *none]),
     )
-    return style.save(drawing, target, f"admitted-{config['model']['name']}")
+    return style.save(drawing, target, f"admitted-{config['model']['name']}{suffix}")
 
 
 def histograms(row: Any, item: Admitted, layers: int) -> None:
     table, top = item.table, item.percentiles()
     limit = max(0.3, 1.1 * (item.ceiling or 0.0), float(table[:, 2].max()))
-    bins = [np.linspace(0.6, 0.9, 25), np.arange(0.5, layers + 1), np.linspace(0, limit, 25)]
+    low, high = min(0.6, float(table[:, 0].min())), max(0.9, float(table[:, 0].max()))
+    bins = [np.linspace(low, high, 25), np.arange(0.5, layers + 1), np.linspace(0, limit, 25)]
     names = (("c", "final confidence c"), ("K", "persistence K (layers)"), ("r", "confidence drop r"))
     for number, (name, label) in enumerate(names):
         panel = row[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from unmask.evaluate.folder import CONFIG
 from unmask.report import commitment, evidence
 from unmask.report.table import Table
 
-FIGURES: dict[str, Callable[[Path, Path], list[Path]]] = {
+FIGURES: dict[str, Callable[..., list[Path]]] = {
     "upstream": evidence.draw_upstream,
     "layers": evidence.draw_layers,
     "order": commitment.draw_order,
@@ -31,15 +32,26 @@ def diagnostics(folder: Path) -> tuple[str, ...]:
 
 
 def draw(folders: Iterable[Path], target: Path) -> list[Path]:
+    """Folders of one kind and model go by their own name as well: none overwrites another's figures."""
+    folders = list(folders)
+    alike = Counter(map(kind, folders))
     written: list[Path] = []
     for folder in folders:
+        suffix = f"-{folder.resolve().name}" if alike[kind(folder)] > 1 else ""
         for name in answerable(folder):
-            written += FIGURES[name](folder, target)
+            written += FIGURES[name](folder, target, suffix)
     return written
 
 
+def kind(folder: Path) -> tuple[str, ...]:
+    """What the names of its figures are made of."""
+    held = json.loads((folder / CONFIG).read_text(encoding="utf-8")) if diagnostics(folder) else {}
+    return (*diagnostics(folder), str(held.get("model", {}).get("name", folder)))
+
+
 def answerable(folder: Path) -> list[str]:
-    """Without `admitted` where no decoder tests stability."""
+    """Without `admitted` where no decoder tests stability, and without `layers` where there are too few."""
+    from unmask.diagnostics.states import SHORTEST_WINDOW, first_layer
     from unmask.evaluate.folder import read_config
 
     names = list(diagnostics(folder))
@@ -47,6 +59,10 @@ def answerable(folder: Path) -> list[str]:
         held = read_config(folder, DECODES)["decoders"]
         if all("theta_s" not in entry["params"] for entry in held):
             names.remove("admitted")
+    if "layers" in names:
+        layers = read_config(folder, STATES)["model"]["layers"]
+        if layers - first_layer(layers) + 1 < SHORTEST_WINDOW:
+            names.remove("layers")
     return names
 
 

@@ -101,7 +101,7 @@ def table(results: Sequence[Result], with_paper: bool) -> Table:
         pairs = ", ".join(f"{paper.TASKS[theirs]} for {ours}" for ours, theirs in paper.KIN.items())
         made.notes.append(
             f"(paper): the same differences and ratios from the values it prints; {pairs}, with LLaDA-8B-Instruct. "
-            "Its time ratios are one figure over all benchmarks."
+            "Its time ratios are one figure, whose model and task it does not state."
         )
     return made
 

@@ -15,7 +15,7 @@ from unmask.evaluate.folder import read_config, read_samples
 from unmask.report import style
 
 
-def draw_upstream(folder: Path, target: Path) -> list[Path]:
+def draw_upstream(folder: Path, target: Path, suffix: str = "") -> list[Path]:
     """Low against high upstream entropy at each mask count; error by quintile of entropy."""
     pyplot = style.pyplot()
     config = read_config(folder, STATES)
@@ -28,7 +28,7 @@ def draw_upstream(folder: Path, target: Path) -> list[Path]:
         f"Upstream entropy and answer errors: {subject(config, result)}",
         f"{result.states:,} masked states; 95 % intervals resample questions",
     )
-    return style.save(drawing, target, f"upstream-{config['model']['name']}")
+    return style.save(drawing, target, f"upstream-{config['model']['name']}{suffix}")
 
 
 def upstream_bars(panel: Any, found: list[upstream.Level]) -> None:
@@ -84,10 +84,10 @@ def quintile_line(panel: Any, result: upstream.Result) -> None:
     panel.grid(axis="y", alpha=0.25)
 
 
-def draw_layers(folder: Path, target: Path) -> list[Path]:
+def draw_layers(folder: Path, target: Path, suffix: str = "", first: int | None = None) -> list[Path]:
     """Error under K >= k by confidence band; the K x drop heat map."""
     pyplot = style.pyplot()
-    config, result = read_layers(folder)
+    config, result = read_layers(folder, first)
     drawing, (left, right) = pyplot.subplots(1, 2, figsize=(9.5, 4.6), layout="constrained", width_ratios=(1.1, 1))
     curves(left, result)
     heat(drawing, right, result)
@@ -97,7 +97,7 @@ def draw_layers(folder: Path, target: Path) -> list[Path]:
         f"{result.tokens:,} target digits, {result.wrong:,} wrong; "
         f"last {result.window} of {config['model']['layers']} layers",
     )
-    return style.save(drawing, target, f"layers-{config['model']['name']}")
+    return style.save(drawing, target, f"layers-{config['model']['name']}{suffix}")
 
 
 FEW = 10  # tokens: a cell with fewer keeps its number, but gets no colour
@@ -125,7 +125,7 @@ def curves(panel: Any, result: layers.Result) -> None:
     panel.set_ylabel("token error rate (%)")
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.25)
-    title = f"final confidence (n at K ≥ 2; points from n = {FEW}; bars: 95 %)"
+    title = f"final confidence (n at K ≥ 2; points from n = {FEW};\nbars: 95 % as if digits were independent)"
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
     if panel.has_data():
         panel.legend(frameon=False, title=title, title_fontsize=8, ncols=2, **place)

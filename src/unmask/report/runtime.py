@@ -73,7 +73,7 @@ def table(split: Split, title: str, beside: bool = False) -> Table:
         from unmask.report.paper_evidence import RUNTIME, SOURCE
 
         values = ", ".join(f"{name} {value}" for name, value in RUNTIME.items())
-        made.notes.append(f"{SOURCE}, LLaDA on GSM8K: {values}.")
+        made.notes.append(f"{SOURCE}, model and task not stated: {values}.")
     return made
 
 

@@ -55,6 +55,8 @@ def bootstrap_difference(only_a: int, only_b: int, n: int, resamples: int, seed:
     Resampling n examples with replacement only ever changes how many of the three kinds (only a, only b,
     neither or both) are drawn, so one multinomial draw per resample is the same bootstrap, without the arrays.
     """
+    if not only_a + only_b:  # every resample is the same: Agresti and Min's interval, half a count in every cell
+        return (-Z95 / (n + 2), Z95 / (n + 2))
     rng = np.random.default_rng(seed)
     kinds = np.array([only_a, only_b, n - only_a - only_b]) / n
     draws = rng.multinomial(n, kinds, size=resamples)

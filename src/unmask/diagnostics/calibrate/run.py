@@ -158,13 +158,20 @@ def collect(
     """The masked states of the gold traces, on a canvas as long as a decode's: with nothing behind the target, a
     model takes the canvas' end for the text's and is confidently wrong about what stands before it."""
     from unmask.diagnostics import survey
+    from unmask.diagnostics.states import window
 
     asked = survey.Request(
         request.model, request.traces or request.task, request.limit, split=source[0], seed=source[1],
         patterns=request.patterns, device=request.device, dtype=request.dtype, revision=request.revision,
-        data=request.data, canvas=length,
+        data=request.data, canvas=length, skip=skipped(request),
     )  # fmt: skip
-    return survey.survey(asked, folder, progress("states"))
+    return survey.survey(asked, folder, progress("states"), window)
+
+
+def skipped(request: Request) -> int:
+    """A task without an endless supply: the trial takes its first training examples, the traces come after them."""
+    endless = getattr(tasks.get(request.task), "endless", False)
+    return 0 if endless or request.traces else request.trial
 
 
 def fields(request: Request, examples: tuple[str, int], count: int) -> dict[str, Any]:

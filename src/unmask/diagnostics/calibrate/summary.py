@@ -137,12 +137,14 @@ def verdict(comparison: Comparison) -> str:
     difference, (low, high) = comparison.accuracy, comparison.nfe_ci95
     if low == high == 0 and not difference.only_a and not difference.only_b:
         return "The proposal decodes exactly as the uncalibrated settings do: nothing to change."
-    if difference.ci95[1] < 0:
+    sure = difference.p_value < 0.05  # of few discordant pairs the bootstrap alone is too sure
+    better = sure and difference.ci95[0] > 0
+    if sure and difference.ci95[1] < 0:
         return "Do not use it: on held-out examples it is less accurate than the uncalibrated settings."
-    quality = "more accurate" if difference.ci95[0] > 0 else "as accurate, as far as this many examples tell,"
+    quality = "more accurate" if better else "as accurate, as far as this many examples tell,"
     if high < 0:
         return f"Use it: {quality} and cheaper by {-comparison.nfe:.1f} forwards per example."
-    if difference.ci95[0] > 0:
+    if better:
         return f"Use it: {quality}, for {comparison.nfe:+.1f} forwards per example."
     if low > 0:
         return f"Keep the uncalibrated settings: {quality} and dearer by {comparison.nfe:.1f} forwards per example."

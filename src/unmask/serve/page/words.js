@@ -28,7 +28,7 @@ export function duration(seconds) {
 
 /** A warning's fix in this page's terms; the library's own, for the command line, where there is none. */
 export const remedy = (code, fix) => REMEDIES[code] ?? `To mend it: ${fix}.`;
-const ORDER = "rpd holds back what depends on masked text, and so does a decoder that goes block by block.";
+const ORDER = "rpd holds back what depends on masked text.";
 const REMEDIES = {
   __proto__: null, // a file may say "constructor": only what stands here is known
   "premature-end": ORDER,
