@@ -184,13 +184,13 @@ def compose(page: Page, at: Mapping[str, Path]) -> None:
 
 
 HOW = (
-    "A difference *holds* (is *contradicted*) if it has the paper's sign (the other) beyond chance: paired on the "
-    "same examples, 95 % bootstrap interval without zero and, for accuracies, McNemar's p < 0.05; otherwise it is "
-    "*not shown*. Of as many statements as these, one or two come out wrong by chance. Two bounds are ours: the "
-    "share admitted by stability holds from half to twice the paper's, and *about left to right* means a rank "
-    "correlation of 0.8 or more. Times are of one run, decoder after decoder: a ratio within 5 % of 1 gets no "
-    "verdict. The paper's values are LLaDA-8B's on GSM8K for word problems and on HumanEval for functions, and Dream's in "
-    "Figures 2b and 2c."
+    "A difference *holds* (is *contradicted*) if it has the paper's sign (the other) beyond chance: paired on the"
+    " same examples, 95 % bootstrap interval without zero and, for accuracies, McNemar's p < 0.05; otherwise it "
+    "is *not shown*. Of as many statements as these, one or two come out wrong by chance. Two bounds are ours: "
+    "the share admitted by stability holds from half to twice the paper's, and *about left to right* means a rank"
+    " correlation of 0.8 or more. Times are of one run, decoder after decoder: a ratio within 5 % of 1 gets no "
+    "verdict. The paper's values are LLaDA-8B's on GSM8K for word problems and on HumanEval for functions, and "
+    "Dream's in Figures 2b and 2c."
 )
 
 

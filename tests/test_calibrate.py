@@ -221,6 +221,26 @@ def test_the_verdict_needs_the_paired_test(before, after, forwards, said):
     assert summary.verdict(decode.Comparison.of(*sides)).startswith(said)
 
 
+def test_the_traces_of_a_finite_task_come_after_its_trial(monkeypatch):
+    from types import SimpleNamespace
+
+    from unmask.diagnostics import traces
+    from unmask.diagnostics.calibrate.run import skipped
+
+    problems = [
+        SimpleNamespace(
+            id=str(i), prompt=f"{i} and 7?", response=f"{i} + 70 = {i + 70} x\n#### {i + 70}", answer=str(i + 70)
+        )
+        for i in range(100, 126)
+    ]
+    task = SimpleNamespace(endless=False, examples=lambda split, limit, seed: iter(problems))
+    monkeypatch.setattr("unmask.tasks.get", lambda name: task)
+    asked = Request("tiny", "gsm8k", trial=20)
+    assert skipped(asked) == 20 and skipped(replace(asked, traces="file.jsonl")) == 0
+    gold = traces.load_traces("gsm8k", split="train", min_digits=1, skip=skipped(asked))
+    assert [trace.id for trace in gold.traces] == [p.id for p in problems[20:]]
+
+
 def test_trial_arms_stay_within_the_evidence():
     short = propose(planted())
     strict = rules.propose(planted(), 0.02, LAYERS, FIRST, 4.0, 0.9)
