@@ -81,10 +81,13 @@ def cpu_section(result: dict[str, Any]) -> str:
     whole = [[name, f"{ends['seconds'][name]:.2f}", f"{ends['forwards'][name]:.1f}"] for name in ends["seconds"]]
     peaks = result["steps"]["peaks"]
     return "\n\n".join([
-        "## Embedded model on a CPU", where(result), parts_table(result["parts"]),
+        "## Embedded model on a CPU", where(result),
+        table(["number", "bound", "measured", "met"], targets.rows(result, targets.CPU_TARGETS)),
+        parts_table(result["parts"]),
         "### Steps of every decoder",
         "Along recorded decodes (`unmask profile`), median and range of the passes. Selection is everything but the "
-        f"backbone. Measured peaks: {peaks['flops'] / 1e9:.0f} GFLOP/s, {peaks['bandwidth'] / 1e9:.1f} GB/s.",
+        "backbone, the head included; in the first table it is without the head on the masked rows, which every "
+        f"decoder needs. Measured peaks: {peaks['flops'] / 1e9:.0f} GFLOP/s, {peaks['bandwidth'] / 1e9:.1f} GB/s.",
         steps_table(result["steps"]["profiles"]),
         "### Batches, ragged prompts", steps_table(result["batches"]["profiles"]),
         "### Statistics", statistics_table(result["statistics"]),
