@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,13 @@ def test_pictures_are_small_and_stale_ones_go(tmp_path: Path) -> None:
     assert "![A picture](results/one.png)" in (tmp_path / "docs" / "results.md").read_text()
     with pytest.raises(SystemExit, match="no figure two"):
         page.show("two", "")
+
+
+def test_every_link_of_the_docs_leads_somewhere() -> None:
+    """Pages, figures and files that the README, the docs and the model card name."""
+    root = Path(__file__).parent.parent
+    pages = [root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").glob("*.md")]
+    pages.append(root / "src" / "unmask" / "tiny" / "MODEL_CARD.md")
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
