@@ -43,6 +43,44 @@ def test_the_number_after_the_last_hashes(text, found):
     assert extract_hash_answer(text) == found
 
 
+RIGHT_18 = [
+    "**18**", "`18`", r"\$18", "€18", "£18", r"\boxed{18}", r"$\boxed{18}$", "$18$", r"\(18\)", "*18* apples", "18**",
+    "**18.00** dollars", "18 apples", "18 dollars", "18%", r"18\%", "$18.00.", "18 miles per hour", "$18/hour",
+    "18cm", "18 cm^2", "18 m²", r"18\text{ cm}", "18°", r"18^\circ", "18 apples, because 9 + 9 = 18", "18 (9 + 9)",
+    "18 dozen", "18. 9 + 9 is 18.", "18 - that is all", "\n18\n20", "18 m", "_18_",
+]  # fmt: skip
+NOT_18 = [
+    "18k", "18K", "18 million", "18 thousand dollars", "18½", "18 ½", "18 1/2", "18²", "18 or 20", "18 to 20",
+    "18 – 20", "18–20", "18 x 2", "18x", "18e2", "18 and 20", "18, 20", "18 dollars and 50 cents", "18 and a half",
+    "18 hours 30 minutes", r"18\frac{1}{2}", r"18 \times 2", "18_8", "18π", "18 = 9 + 9", "**18**5", "18/x", "18 000",
+    "18 * x", "18 ± 1", "18^2", "18 (2)", "18√2", "18 apples or 20", "18:30", "18 /2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RIGHT_18)
+def test_however_it_is_typeset_a_number_with_a_unit_is_that_number(text):
+    assert numbers_equal(extract_hash_answer(f"9 + 9 = 18\n#### {text}") or "", "18")
+
+
+@pytest.mark.parametrize("text", NOT_18)
+def test_a_number_counts_whole_or_not_at_all(text):
+    assert not numbers_equal(extract_hash_answer(f"#### {text}") or "", "18")
+
+
+@pytest.mark.parametrize("text", ["5x3", "5(3)", "5 * x", "5 (3)", "5y"])
+def test_a_factor_is_not_the_product(text):
+    assert extract_hash_answer(f"#### {text}") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("−3", "-3"), ("-$3", "-3"), ("1{,}800", "1800"), (r"1\,800", "1800"), (r"1,\!800", "1800"), ("1 800", "1800"),
+     ("12 345 678", "12345678"), ("1\u202f800 apples", "1800"), ("**$1,800**", "1800"), ("€1,800.50", "1800.5")],
+)  # fmt: skip
+def test_signs_and_thousands_are_read_however_they_are_set(text, value):
+    assert numbers_equal(extract_hash_answer(f"#### {text}") or "", value)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "equal"),
     [

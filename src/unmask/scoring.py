@@ -5,19 +5,60 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-# A sign, a dollar sign in either order with it, digits with optional thousands commas, an optional fraction.
-_NUMBER = r"[-+]?\s?\$?\s?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\$?\.\d+"
-# The whole of it: `5` is not the answer in `5/6`, `5-6`, `1,80`, `1e3` or `1.2.3`.
-_HASH_ANSWER = re.compile(rf"####\s*({_NUMBER})(?!\d|[.,:]\d|[eE][-+]?\d|[ \t]*[-+*/^=×÷][ \t]*[$\d])")
+# --- numbers ------------------------------------------------------------------------------------------------
+
+_CURRENCY = "$€£¥₹"
+# A sign, a currency in either order with it, digits with optional thousands commas, an optional fraction.
+_NUMBER = (
+    rf"[-+]?\s?[{_CURRENCY}]?\s?[-+]?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?"  # 1,800.50
+    rf"|[-+]?[{_CURRENCY}]?\.\d+"
+)
+# The whole of its digits: `1` is not the number in `1,80`, `1.2.3` or `1:30`.
+_LEADING = re.compile(rf"(?:{_NUMBER})(?!\d|[.,:]\d)")
+# One number, however it is typeset: these spellings are made plain before anything is read.
+_PLAIN = [
+    (re.compile(r"^(\*{1,3}|_{1,3}|`+)(.+?)\1(?!\w)"), r"\2"),  # **18**, `18`
+    (re.compile(r"^\\\(|^\\\[|\\\)$|\\\]$"), ""),  # \(18\)
+    (re.compile(r"^\$?\\(?:boxed|fbox|text|mathbf)\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{([^{}]*)\}"), r" \1"),  # a unit in a formula
+    (re.compile(r"\\([$%])"), r"\1"),
+    (re.compile(r"\^?\{?\\circ\b\}?"), "°"),
+    (re.compile("[−﹣－]"), "-"),
+    (re.compile(r"(?<=\d)(?:\{,\}|,?\\[,!;: ]|[\u00a0\u2009\u202f ])(?=\d{3}(?!\d))"), ","),  # 1{,}800, 1\,800, 1 800
+    (re.compile(r"(?<=\d)(\*{1,3}|_{1,3}|`+|\$)(?=\W*$|\s+[A-Za-z]{2})"), ""),  # the end of bold that began earlier
+]
+# What makes a number part of something longer. All on its own line: the next line is another thought.
+_ATTACHED = re.compile(r"[({\[_\\]")  # 5(3), 12_8, 5\pi
+_OPERATOR = re.compile(r"\s*(?:[+*^=×÷·⋅±√<>~\\]|[-–—/:]\s*+(?![A-Za-z]{2,}|$))")  # not: $18/hour, 18 - that is all
+_FACTOR = re.compile(r"\s*\(\s*[-+$]?(?:[\d.,]+|[a-zA-Z])\s*\)")  # 5 (3)
+_LETTER = re.compile(
+    r"\s*(?![mgshlLCFcp](?![A-Za-z]))[A-Za-zα-ωΑ-Ω](?![A-Za-z])"
+)  # 5x3, 18k, 1e3: neither a word nor a unit
+_LARGER = re.compile(r"\s*(?:hundred|thousand|million|billion|trillion|bn|mn|mil|mln)(?:s|ths?)?\b", re.IGNORECASE)
+_HALVES = re.compile(r"\band\s+(?:an?|one|two|three)[\s-]+(?:half|third|quarter|fourth|fifth)", re.IGNORECASE)
+_POWER = re.compile(r"(?<=[A-Za-z])(?:\^?\{?[23]\}?(?!\d)|[²³])")  # of a unit: cm^2, m²
+_CLAUSE = re.compile(r"[,;](?=\s*[A-Za-z])|[.!?](?=\s|$)|\s\(")  # where the answer ends and its reasons may begin
 
 
 def extract_hash_answer(text: str) -> str | None:
-    """The number after the last `####` as written, or None; an earlier one does not stand in for a bad last one."""
+    """The number after the last `####`, or None; an earlier one does not stand in for a bad last one."""
     last = text.rfind("####")
     if last < 0:
         return None
-    match = _HASH_ANSWER.match(text, last)
-    return match.group(1).strip() if match else None
+    line = (text[last + 4 :].strip().splitlines() or [""])[0].strip()
+    for pattern, plain in _PLAIN:
+        line = pattern.sub(plain, line).strip()
+    match = _LEADING.match(line)
+    return match[0].strip() if match and is_whole(line[match.end() :]) else None
+
+
+def is_whole(rest: str) -> bool:
+    """Whether what follows a number on its line leaves it as it is (a unit, a full stop), or makes it another one."""
+    rest = rest.removeprefix("%")
+    if any(pattern.match(rest) for pattern in (_ATTACHED, _OPERATOR, _FACTOR, _LETTER, _LARGER)):
+        return False
+    clause = _POWER.sub("", _CLAUSE.split(rest, maxsplit=1)[0])
+    return not any(character.isnumeric() for character in clause) and not _HALVES.search(clause)
 
 
 def parse_number(text: str) -> Decimal | None:
@@ -25,7 +66,7 @@ def parse_number(text: str) -> Decimal | None:
     if not re.fullmatch(_NUMBER, text.strip()):
         return None
     try:
-        return Decimal(re.sub(r"[$,\s]", "", text))
+        return Decimal(re.sub(rf"[{_CURRENCY},\s]", "", text))
     except InvalidOperation:  # two signs
         return None
 
@@ -35,6 +76,8 @@ def numbers_equal(a: str, b: str) -> bool:
     x, y = parse_number(a), parse_number(b)
     return x is not None and x == y
 
+
+# --- code ---------------------------------------------------------------------------------------------------
 
 _FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
 _PYTHON = ("", "python", "python3", "py")
