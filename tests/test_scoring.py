@@ -47,7 +47,7 @@ RIGHT_18 = [
     "**18**", "`18`", r"\$18", "€18", "£18", r"\boxed{18}", r"$\boxed{18}$", "$18$", r"\(18\)", "*18* apples", "18**",
     "**18.00** dollars", "18 apples", "18 dollars", "18%", r"18\%", "$18.00.", "18 miles per hour", "$18/hour",
     "18cm", "18 cm^2", "18 m²", r"18\text{ cm}", "18°", r"18^\circ", "18 apples, because 9 + 9 = 18", "18 (9 + 9)",
-    "18 dozen", "18. 9 + 9 is 18.", "18 - that is all", "\n18\n20", "18 m", "_18_",
+    "18 dozen", "18. 9 + 9 is 18.", "18 - that is all", "\n18\n20", "18 m", "_18_", "$18 a day",
 ]  # fmt: skip
 NOT_18 = [
     "18k", "18K", "18 million", "18 thousand dollars", "18½", "18 ½", "18 1/2", "18²", "18 or 20", "18 to 20",

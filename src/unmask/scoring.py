@@ -31,9 +31,8 @@ _PLAIN = [
 _ATTACHED = re.compile(r"[({\[_\\]")  # 5(3), 12_8, 5\pi
 _OPERATOR = re.compile(r"\s*(?:[+*^=×÷·⋅±√<>~\\]|[-–—/:]\s*+(?![A-Za-z]{2,}|$))")  # not: $18/hour, 18 - that is all
 _FACTOR = re.compile(r"\s*\(\s*[-+$]?(?:[\d.,]+|[a-zA-Z])\s*\)")  # 5 (3)
-_LETTER = re.compile(
-    r"\s*(?![mgshlLCFcp](?![A-Za-z]))[A-Za-zα-ωΑ-Ω](?![A-Za-z])"
-)  # 5x3, 18k, 1e3: neither a word nor a unit
+_UNIT = r"(?:[mgshlLCFcp](?![A-Za-z])|[aI]\s+[A-Za-z]{2})"  # 18 m, $18 a day
+_LETTER = re.compile(rf"\s*+(?!{_UNIT})[A-Za-zα-ωΑ-Ω](?![A-Za-z])")  # 5x3, 18k, 1e3: no word and no unit
 _LARGER = re.compile(r"\s*(?:hundred|thousand|million|billion|trillion|bn|mn|mil|mln)(?:s|ths?)?\b", re.IGNORECASE)
 _HALVES = re.compile(r"\band\s+(?:an?|one|two|three)[\s-]+(?:half|third|quarter|fourth|fifth)", re.IGNORECASE)
 _POWER = re.compile(r"(?<=[A-Za-z])(?:\^?\{?[23]\}?(?!\d)|[²³])")  # of a unit: cm^2, m²
