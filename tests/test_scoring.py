@@ -118,6 +118,17 @@ def test_what_is_no_number(text):
         (r"\boxed 7", "7"),
         (r"\boxed { x + \{1\} }", r"x + \{1\}"),
         (r"\boxed{\left\{ 1, 2 \right\}}", r"\left\{ 1, 2 \right\}"),
+        (r"\boxed 3.5", "3.5"),  # without braces: one number or one fraction, whole
+        (r"\boxed 1,000.", "1,000"),
+        (r"$\boxed -3$", "-3"),
+        (r"\boxed\frac12", r"\frac12"),
+        (r"\boxed\dfrac{\sqrt{2}}{2}.", r"\dfrac{\sqrt{2}}{2}"),
+        (r"\boxed\tfrac 3{4}\)", r"\tfrac 3{4}"),
+        (r"\boxed (1,2)", None),
+        (r"\boxed 7/2", None),
+        (r"\boxed 2x", None),
+        (r"\boxed\frac1", None),
+        (r"\boxed\frac{1}{2", None),
         (r"\boxed{42", None),  # cut off by the canvas
         (r"\boxed{}", None),
         (r"\boxed", None),
@@ -161,6 +172,15 @@ EQUAL = [
     ("[1, 2)", "[1,2)"),
     (r"\{1, 2\}", r"\{2, 1\}"),
     ("1000", "1,\\!000"),
+    ("2516_8", "2516_{8}"),
+    ("52_8", r"52_{\text{eight}}"),
+    ("52_8", "(52)_8"),
+    ("1358", "1358_{10}"),
+    ("5", "$5$"),
+    ("5", "5$"),
+    (r"\$5", "5"),
+    ("1, 2", "$1$ and $2$"),
+    ("5", r"\frac{10}{2} = 5"),
 ]
 UNEQUAL = [
     ("5", "6"),
@@ -173,6 +193,15 @@ UNEQUAL = [
     ("5", r"\frac{5"),
     ("5", "}{}{"),
     ("5", "five"),
+    ("2516_8", "2516_{10}"),
+    ("2516_8", "2516"),
+    ("2516_8", "1358"),
+    ("2516", "2516_8"),
+    ("5", "6$ $5"),
+    ("65", "6$ $5"),
+    ("5", "$6$ and $5$"),
+    ("5", "4=5"),
+    ("5", "5=4"),
 ]
 
 

@@ -88,7 +88,13 @@ def extract_code(text: str) -> str:
     return next(blocks, text).strip("\r\n")
 
 
+# --- boxes --------------------------------------------------------------------------------------------------
+
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
+_FRACTION = re.compile(r"-?\s*\\[dt]?frac\s*")
+_BARE = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\d)|-?\.\d+")
+# Behind a box without braces: what would have belonged into it.
+_GOES_ON = re.compile(r"[.,]?\d|[A-Za-z_]|\s*(?:[-+*/^=_(×÷]|\\(?:d?frac|sqrt|pi|times|cdot|div|pm|circ|%))")
 
 
 def extract_boxed(text: str) -> str | None:
@@ -98,11 +104,33 @@ def extract_boxed(text: str) -> str | None:
         return None
     rest = text[matches[-1].end() :]
     if not rest.startswith("{"):
-        word = re.match(r"[^\s$\\{}.,;]+", rest)
-        return word.group(0) if word else None
+        return unbraced(rest)
+    end = braced(rest)
+    return (rest[1 : end - 1].strip() or None) if end else None
+
+
+def braced(text: str) -> int:
+    """Where the group that a text begins with ends; 0 if it never does."""
     depth = 0
-    for match in re.finditer(r"\\.|[{}]", rest, re.DOTALL):  # an escaped brace is not a brace
+    for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):  # an escaped brace is not a brace
         depth += {"{": 1, "}": -1}.get(match.group(0), 0)
         if depth == 0:
-            return rest[1 : match.start()].strip() or None
-    return None
+            return match.end()
+    return 0
+
+
+def unbraced(text: str) -> str | None:
+    """One fraction or one number, whole; TeX would box less, and an author who writes more meant more."""
+    fraction, number = _FRACTION.match(text), _BARE.match(text)
+    end = number.end() if number else 0
+    if fraction:
+        end = argument(text, fraction.end())
+        end = argument(text, end) if end else 0
+    return text[:end].strip() if end and not _GOES_ON.match(text, end) else None
+
+
+def argument(text: str, start: int) -> int:
+    """Where the argument of a command ends, a group or one character; 0 if there is none."""
+    rest = text[start:].lstrip()
+    length = braced(rest) if rest.startswith("{") else int(rest[:1].isalnum())
+    return len(text) - len(rest) + length if length else 0
