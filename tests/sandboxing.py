@@ -71,6 +71,11 @@ CHEATS = {
         "    for key in ('encode', 'decode', 'act', 'describe', 'judge', 'hear'):\n"
         "        setattr(module, key, lambda *a, **k: 2)\ndef f(x): return 0"
     ),
+    "puts another module in its own place": (
+        "import sys, types\nfor name in ('solution', 'tests', '__main__'):\n"
+        "    sys.modules[name] = module = types.ModuleType(name)\n"
+        "    module.f = lambda x: x + 1\ndef f(x): return 0"
+    ),
     "ends the tests' loop": "def f(x): raise StopIteration",
     "is true to everything": (
         "class Yes:\n    def __len__(self): return 1\n    def __bool__(self): return True\n"

@@ -159,6 +159,39 @@ def test_fences_are_formatting(text, code):
     assert extract_code(text) == code
 
 
+F = "def f(x):\n    return x + 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"{F}\n```\nThis adds one.", F),  # an end without a beginning
+        ("    return x + 1\n```\nThis adds one.", "    return x + 1"),
+        (f"{F}\n```\n\nFor example:\n```python\nprint(f(2))\n```", F),
+        ("x = = 1\n```\nThis adds one.", "x = = 1"),
+        (f"Here it is:\n```\n{F}", F),  # a beginning without an end
+        (f"Answer\n```\n{F}", F),
+        ("Sure, here\n```\ndef f(x):\n    return (x", "def f(x):\n    return (x"),
+        ("1. So:\n   ```python\n   def f(x):\n       return x + 1\n   ```\n2. Done.", F),
+        ("- ```python\n  def f(x):\n      return x + 1\n  ```", F),
+        (f"~~~python\n{F}\n~~~\n", F),
+        (f'```python title="f.py"\n{F}\n```', F),
+        (f"```{{.python}}\n{F}\n```", F),
+        (f"```\npip install x\n```\n```python\n{F}\n```", F),
+        (f"```\n$ pip install x\n```\nthen\n```\n{F}\n```", F),
+        (f"```python\nimport math\n```\nand\n```python\n{F}\n```", f"import math\n\n{F}"),
+        (f"```python\n{F}\n```\nUse it:\n```python\nassert f(1) == 3\n```", F),
+        (f"```python\nimport math as\n```\nand\n```python\n{F}\n```", F),
+        (f"```python\ndef g():\n    pass\n```\n```python\n{F}\n```", f"def g():\n    pass\n\n{F}"),
+        (f"```python\n{F}```", F),  # closed behind the last line
+        (f"Answer: ```python\n{F}\n``` That is all.", F),
+        (f"```python\n{F}\n```python\nf(1)\n```", F),
+    ],
+)
+def test_the_program_is_found_however_it_is_fenced(text, code):
+    assert extract_code(text, ["f"]) == code
+
+
 EQUAL = [
     (r"\frac{1}{2}", "0.5"),
     (r"\frac12", r"\dfrac{1}{2}"),

@@ -129,11 +129,18 @@ PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """
         "def total(xs: List[int]) -> int:\n    return sum(xs)",  # the import is the prompt's
         "    return sum(xs)",  # a bare body continues the prompt
         "import math\n\ndef helper(xs):\n    return math.fsum(xs)\n\ndef total(xs):\n    return int(helper(xs))",
+        "# Mine.\nfrom __future__ import annotations\n\ndef total(xs: Later) -> Later:\n    return sum(xs)",
+        '"""Mine."""\nfrom __future__ import (\n    annotations,\n)\n\ndef total(xs: X):\n    return sum(xs)',
     ],
 )
 def test_a_whole_function_and_a_bare_body_are_both_accepted(answer):
     code = program(answer, PROMPT, "total")
     assert sandbox.judge(code, "assert total([1, 2]) == 3", names=["total"]).passed
+
+
+def test_an_import_from_the_future_in_the_middle_stays_a_mistake():
+    code = program("x = 1\nfrom __future__ import annotations\ndef total(xs):\n    return sum(xs)", PROMPT, "total")
+    assert "SyntaxError" in sandbox.judge(code, "assert total([1, 2]) == 3", names=["total"]).reason
 
 
 def test_a_stub_is_not_an_answer():

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
+from .fences import extract_code
+
+__all__ = ["extract_boxed", "extract_code", "extract_hash_answer", "numbers_equal", "parse_number"]
+
 # --- numbers ------------------------------------------------------------------------------------------------
 
 _CURRENCY = "$€£¥₹"
@@ -74,18 +78,6 @@ def numbers_equal(a: str, b: str) -> bool:
     """Whether both are numbers of the same value, however they are written."""
     x, y = parse_number(a), parse_number(b)
     return x is not None and x == y
-
-
-# --- code ---------------------------------------------------------------------------------------------------
-
-_FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
-_PYTHON = ("", "python", "python3", "py")
-
-
-def extract_code(text: str) -> str:
-    """The program in a response: its first fenced block of Python, else all of it. Formatting only."""
-    blocks = (block for language, block in _FENCE.findall(text) if language.lower() in _PYTHON)
-    return next(blocks, text).strip("\r\n")
 
 
 # --- boxes --------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class MBPP(BenchmarkTask):
 
     def score(self, example: Example, text: str) -> Score:
         """Fences are removed; the code runs, then the task's setup (two tasks have one), then each test."""
-        code, meta = extract_code(text), example.meta
+        code, meta = extract_code(text, example.meta["names"]), example.meta
         if not code.strip():
             return Score(False, None, "no code in the response")
         # Setup after the solution: it uses the solution's own classes.
