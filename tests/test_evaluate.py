@@ -251,6 +251,27 @@ def test_a_row_that_breaks_the_whole_batch_is_found_and_lost_alone(small, tmp_pa
     assert bad[:5] + bad[6:] == good[:5] + good[6:]
 
 
+def test_rows_of_a_broken_batch_are_on_disk_one_by_one(small, tmp_path, monkeypatch):
+    from unmask.evaluate.worker import Worker
+
+    seen = []
+    step, alone = Loop.step, Worker.alone
+
+    def fragile(self, rows):
+        if len(rows) > 1:
+            raise RuntimeError("index out of range")
+        step(self, rows)
+
+    def spy(self, *arguments):
+        seen.append(len((tmp_path / "samples.jsonl").read_bytes().splitlines()))
+        return alone(self, *arguments)
+
+    monkeypatch.setattr(Loop, "step", fragile)
+    monkeypatch.setattr(Worker, "alone", spy)
+    run(settings(small, "rpd"), tmp_path)
+    assert seen == list(range(12))
+
+
 def test_out_of_memory_ends_the_run_with_advice(small, tmp_path, monkeypatch):
     import torch
 
