@@ -116,6 +116,7 @@ def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> d
         "warnings": {code: asdict(warned) for code, warned in sorted(total.warnings.items())},
         "batch_size": request["batch_size"],
         "device": config["hardware"]["device"],
+        "devices": devices(config),
         "dtype": model["dtype"],
         # What else tells two runs apart; None in a folder from before it was written down.
         "family": model.get("family"),
@@ -123,6 +124,12 @@ def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> d
         "canvas_length": model.get("canvas_length"),
         **{name: request.get(name) for name in ("early_stop", "raw", "seed")},
     }
+
+
+def devices(config: Mapping[str, Any]) -> list[str]:
+    """Every machine that examples were decoded on: a run may be finished elsewhere."""
+    visits = [config, *config.get("visits", [])]
+    return list(dict.fromkeys(visit["hardware"]["device"] for visit in visits))
 
 
 def summarise(path: Path) -> list[dict[str, Any]]:
