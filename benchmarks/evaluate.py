@@ -3,12 +3,12 @@
 python benchmarks/evaluate.py --model tiny              overhead and batching, one JSON document
 python benchmarks/evaluate.py --model tiny --memory     10,000 short examples
 
-Overhead is everything but the steps of the decoding loop and the loading of the model (examples, tokenization, their
-order, scoring, writing and synchronising, progress), from the request on: as a share of the wall time, and of the
-processor time, which other work on the machine does not change. Processor time counts the sandboxes of tasks that run
-code, except bubblewrap's own (which nobody waits for): measure these with UNMASK_SANDBOX=namespaces. Batching compares
-examples per second and per processor second, and the answers. Each is measured --repeat times, batch sizes in turn; the
-median and the range are printed, for each of --tasks.
+Overhead is everything but the steps of the decoding loop and the loading of the model (examples, tokenization,
+their order, scoring, writing and synchronising, progress), from the request on: as a share of the wall time, and of
+the processor time, which other work on the machine does not change. Processor time counts the sandboxes of tasks
+that run code, except bubblewrap's own (which nobody waits for): measure these with UNMASK_SANDBOX=namespaces.
+Batching compares examples per second and per processor second, and the answers. Each is measured --repeat times,
+batch sizes in turn; the median and the range are printed, for each of --tasks.
 """
 
 from __future__ import annotations

@@ -183,6 +183,8 @@ F = "def f(x):\n    return x + 1"
         (f"```python\n{F}\n```\nUse it:\n```python\nassert f(1) == 3\n```", F),
         (f"```python\nimport math as\n```\nand\n```python\n{F}\n```", F),
         (f"```python\ndef g():\n    pass\n```\n```python\n{F}\n```", f"def g():\n    pass\n\n{F}"),
+        (f"With `f` (~1 s): ```python\n{F}\n```", F),
+        (f"```x``` is code.\n```python\n{F}\n```", F),
         (f"```python\n{F}```", F),  # closed behind the last line
         (f"Answer: ```python\n{F}\n``` That is all.", F),
         (f"```python\n{F}\n```python\nf(1)\n```", F),

@@ -14,7 +14,7 @@ PYTHON = ("python", "python3", "py", "py3")
 # A fence, perhaps in a list or behind a word; its language; attributes such as title="x".
 _ATTRIBUTES = r"(?:[ \t]+[\w-]+=.*|[ \t]*\{.*\})?"
 _FENCE = re.compile(
-    rf"(?P<before>[^`~]*)(?P<fence>`{{3,}}|~{{3,}})[ \t]*\{{?\.?(?P<language>[\w+#-]*)\}}?{_ATTRIBUTES}\s*"
+    rf"(?P<before>(?:(?!```|~~~).)*)(?P<fence>`{{3,}}|~{{3,}})[ \t]*\{{?\.?(?P<language>[\w+#-]*)\}}?{_ATTRIBUTES}\s*"
 )
 _LIST = re.compile(r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)?")
 
