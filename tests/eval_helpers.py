@@ -57,6 +57,13 @@ class Poisoned(Parity):
         return super().score(example, text)
 
 
+class Coded(Parity):
+    """As a task that runs code: its sandbox is looked for, and stands in the configuration."""
+
+    name = "coded"
+    runs_code = True
+
+
 class Broken(Parity):
     """Its data cannot be read."""
 
@@ -71,7 +78,7 @@ class Broken(Parity):
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     from unmask import tasks
 
-    known = {name: f"eval_helpers:{name.title()}" for name in ("parity", "poisoned", "broken")}
+    known = {name: f"eval_helpers:{name.title()}" for name in ("parity", "poisoned", "broken", "coded")}
     monkeypatch.setattr(tasks, "_TASKS", {**tasks._TASKS, **known})
 
 

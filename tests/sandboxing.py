@@ -71,6 +71,11 @@ CHEATS = {
         "    for key in ('encode', 'decode', 'act', 'describe', 'judge', 'hear'):\n"
         "        setattr(module, key, lambda *a, **k: 2)\ndef f(x): return 0"
     ),
+    "puts another module in its own place": (
+        "import sys, types\nfor name in ('solution', 'tests', '__main__'):\n"
+        "    sys.modules[name] = module = types.ModuleType(name)\n"
+        "    module.f = lambda x: x + 1\ndef f(x): return 0"
+    ),
     "ends the tests' loop": "def f(x): raise StopIteration",
     "is true to everything": (
         "class Yes:\n    def __len__(self): return 1\n    def __bool__(self): return True\n"
@@ -187,9 +192,17 @@ CALL = (
     "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nbuffer = ctypes.create_string_buffer(200)\n"
     "if libc.{} < 0: raise OSError(ctypes.get_errno(), 'refused')"
 )
+BY_FILTER = (  # EPERM is the filter's, EACCES would be the file's
+    "import fcntl, os\ntry:\n    {}\nexcept PermissionError as error:\n    if error.errno == 1: raise"
+)
 REFUSED = {
     "signals through a socket's owner": SOCKET_OWNER,
     "watches folders": CALL.format("inotify_init1(0)"),
+    "watches a folder by descriptor": BY_FILTER.format(
+        "fcntl.fcntl(os.open(os.path.dirname(os.__file__), 0), 1026, 1)"
+    ),
+    "leases a file": BY_FILTER.format("fcntl.fcntl(os.open(os.__file__, 0), 1024, 0)"),
+    "locks a file": BY_FILTER.format("fcntl.flock(os.open('/dev/null', 0), 1)"),
     "reads extended attributes": "import os\nos.listxattr('/usr')",
     "io_uring": CALL.format("syscall(425, 8, buffer)"),
     "a user namespace by a thread": CALL.format("syscall(56, 0x10000000 | 0x11000, 0, 0, 0, 0)"),

@@ -251,6 +251,27 @@ def test_a_row_that_breaks_the_whole_batch_is_found_and_lost_alone(small, tmp_pa
     assert bad[:5] + bad[6:] == good[:5] + good[6:]
 
 
+def test_rows_of_a_broken_batch_are_on_disk_one_by_one(small, tmp_path, monkeypatch):
+    from unmask.evaluate.worker import Worker
+
+    seen = []
+    step, alone = Loop.step, Worker.alone
+
+    def fragile(self, rows):
+        if len(rows) > 1:
+            raise RuntimeError("index out of range")
+        step(self, rows)
+
+    def spy(self, *arguments):
+        seen.append(len((tmp_path / "samples.jsonl").read_bytes().splitlines()))
+        return alone(self, *arguments)
+
+    monkeypatch.setattr(Loop, "step", fragile)
+    monkeypatch.setattr(Worker, "alone", spy)
+    run(settings(small, "rpd"), tmp_path)
+    assert seen == list(range(12))
+
+
 def test_out_of_memory_ends_the_run_with_advice(small, tmp_path, monkeypatch):
     import torch
 
@@ -292,6 +313,51 @@ def test_other_weights_in_the_same_folder_are_another_configuration(tmp_path):
     checkpoints.write_checkpoint(tmp_path / "model", "llada", layers=2, dim=16, mlp=16, seed=1)
     with pytest.raises(UserError, match=r"model\.fingerprint"):
         run(settings(model), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["sandbox", "unmask"])
+def test_what_may_change_a_verdict_is_one_in_one_run(small, tmp_path, monkeypatch, name):
+    """Another level of the sandbox, another version: also where the folder is from before the version stood there."""
+    from unmask import sandbox
+    from unmask.evaluate import plan
+
+    coded = settings(small, "rpd", task="coded", limit=2)
+    run(coded, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["sandbox"] == sandbox.level() and config["unmask"] == plan.__version__
+    del config["unmask"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    run(coded, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    if name == "sandbox":
+        monkeypatch.setattr(sandbox, "level", lambda: "another")
+    else:
+        monkeypatch.setattr(plan, "__version__", "another")
+    with pytest.raises(UserError, match=rf'another configuration \({name} ".*", not "another"\)'):
+        run(coded, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_every_machine_of_a_run_is_named(small, tmp_path, monkeypatch):
+    from unmask.evaluate.local import Local
+    from unmask.report.layouts import build
+    from unmask.report.runs import load
+
+    def visit(device, lines):
+        file = tmp_path / "samples.jsonl"
+        if file.exists():
+            file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:lines]))
+        monkeypatch.setattr(Local, "hardware", lambda self: {"device": device})
+        return run(settings(small, "rpd"), tmp_path)[0]
+
+    assert visit("Abacus", 0)["devices"] == ["Abacus"]
+    assert visit("Abacus", 5)["devices"] == ["Abacus"]
+    assert "visits" not in json.loads((tmp_path / "config.json").read_text())
+    assert visit("Quipu", 3)["devices"] == ["Abacus", "Quipu"]
+    row = visit("Abacus", 2)
+    assert (row["device"], row["devices"]) == ("Abacus", ["Abacus", "Quipu"])
+    notes = " ".join(build("summary", load([tmp_path])).notes)
+    assert "Measured on Abacus" in notes and "Measured on Quipu" in notes
 
 
 def test_a_folder_of_something_else_is_left_alone(small, tmp_path):

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -131,6 +132,90 @@ def test_a_worker_takes_all_it_needs_of_one_machine():
     assert room([{"Alive": True, "Resources": {"CPU": 4.0}}], {"CPU": 1, "GPU": 1}) == 0
 
 
+class Machines:
+    """Two machines of one core, as Ray shows them, and one worker on each. `lost` machines no longer answer; Ray
+    knows of `reported` of them."""
+
+    class exceptions:
+        RayTaskError = type("RayTaskError", (Exception,), {})
+        RayError = type("RayError", (Exception,), {})
+
+    def __init__(self, lost=0):
+        self.lost, self.reported, self.hired, self.killed = lost, 0, [], []
+
+    def nodes(self):
+        return [{"Alive": number >= self.reported, "Resources": {"CPU": 1.0}} for number in range(2)]
+
+    def remote(self, station):
+        return SimpleNamespace(options=lambda **needs: SimpleNamespace(remote=self.hire))
+
+    def hire(self, *arguments):
+        number = len(self.hired)
+
+        def run(decoder, pairs):
+            return Stream(number, iter([[{"index": index}] for index, _ in pairs]))
+
+        self.hired.append(number)
+        return SimpleNamespace(
+            number=number,
+            hardware=SimpleNamespace(remote=lambda: Stream(number, iter([]))),
+            run=SimpleNamespace(options=lambda **more: SimpleNamespace(remote=run)),
+        )
+
+    def kill(self, worker):
+        self.killed.append(worker.number)
+
+    def wait(self, streams, num_returns, timeout):
+        """Those hired later are never placed: the machines are full, or gone."""
+        assert timeout is not None and streams
+        ready = [stream for stream in streams if stream.number < 2]
+        if not ready:
+            self.reported = self.lost  # by now, Ray has noticed
+        return ready[-1:], []
+
+    def get(self, answer):
+        if isinstance(answer, Stream):
+            return {"device": "none"}
+        number, samples = answer
+        if number < self.lost:
+            raise self.exceptions.RayError("the machine is gone")
+        return samples
+
+
+class Stream:
+    def __init__(self, number, results):
+        self.number, self.results = number, results
+
+    def __next__(self):
+        return self.number, next(self.results)
+
+
+def cluster_of(machines, monkeypatch, count=6):
+    from unmask.evaluate.cluster import Cluster
+
+    monkeypatch.setitem(sys.modules, "ray", machines)
+    plan = SimpleNamespace(
+        checkpoint=SimpleNamespace(device="cpu", dtype="float32"), task=SimpleNamespace(),
+        settings=SimpleNamespace(batch_size=1), pick=lambda indices: ((i, object()) for i in indices),
+    )  # fmt: skip
+    return Cluster(plan, None, 1).run(None, range(count))
+
+
+def test_a_lost_machine_is_not_waited_for(monkeypatch):
+    """The place of its worker is gone as well; a new one would never start. The others take over."""
+    machines = Machines(lost=1)
+    found = [sample["index"] for samples in cluster_of(machines, monkeypatch) for sample in samples]
+    assert sorted(found) == list(range(6)), "nothing lost, nothing twice"
+    assert len(machines.hired) <= 3
+
+
+def test_without_any_machine_left_the_run_ends(monkeypatch):
+    machines = Machines(lost=2)
+    with pytest.raises(UserError, match="no room left for a worker; what is finished is on disk"):
+        list(cluster_of(machines, monkeypatch))
+    assert set(machines.hired[2:]) <= set(machines.killed)
+
+
 @pytest.mark.parametrize("option", ["--workers", "--cores"])
 def test_a_count_below_one_is_refused(tmp_path, capsys, option):
     assert main(["eval", "--engine", "ray", option, "0", "--out", str(tmp_path / "run")]) == 2
@@ -141,7 +226,7 @@ def test_a_count_below_one_is_refused(tmp_path, capsys, option):
     ("address", "said"),
     [
         ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
-        ("ray://127.0.0.1:1", "no Ray cluster answers at ray://127.0.0.1:1"),
+        ("ray://127.0.0.1:1", "is for Ray Client, which cannot stream results: run on the cluster's head with"),
         ("nonsense", "is not HOST:PORT"),
     ],
 )

@@ -19,18 +19,20 @@ from unmask.report.runs import load
 RATES = {"default": 3, "fast-dllm": 4, "rpd": 2, "rpd-block": 5, "confidence": 7}  # every n-th example is wrong
 
 
-def make(folder, labels=tuple(RATES), n=60, model="tiny", task="wordproblems", data="abc", **params):
+def make(folder, labels=tuple(RATES), n=60, model="tiny", task="wordproblems", data="abc", settings=None, **params):
     """A run folder written by hand, so that every number is known."""
     folder.mkdir(parents=True)
+    settings = settings or {}
     decoders = [
         {"label": label, "name": label.split(":")[0], "params": {"threshold": params.get(label, 0.9)}}
         for label in labels
     ]
     config = {
         "format": "unmask.eval", "version": 1, "decoders": decoders,
-        "request": {"model": model, "split": "test", "batch_size": 1},
+        "request": {"model": model, "split": "test", "batch_size": 1, "early_stop": settings.get("early_stop")},
         "task": {"name": task, "version": 1, "metric": "accuracy", "n": n, "sha256": data},
-        "model": {"dtype": "float32"}, "hardware": {"device": "Abacus"},
+        "model": {"dtype": "float32"} | {k: v for k, v in settings.items() if k != "early_stop"},
+        "hardware": {"device": "Abacus"},
     }  # fmt: skip
     write_json(folder / "config.json", config)
     with (folder / "samples.jsonl").open("w") as out:
@@ -139,6 +141,93 @@ def test_an_unfinished_run_says_so(folder):
     assert table.records[1]["paired_n"] == 10
 
 
+def cut(folder, lines):
+    kept = (folder / "samples.jsonl").read_text().splitlines(keepends=True)[:lines]
+    (folder / "samples.jsonl").write_text("".join(kept))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["main", "ablation", "effects"])
+def test_an_unfinished_run_is_marked_and_wins_nothing(tmp_path, name):
+    """Here the full canvas has all of its three examples wrong or right by luck: that is no result."""
+    folder = cut(make(tmp_path / "run", labels=("default", "rpd", "confidence")), 124)
+    table = build(name, load([folder]))
+    marked = [cell for row in table.rows for cell in row if "†" in str(cell)]
+    assert marked and not any(cell.best for cell in marked)
+    assert any("† unfinished" in note for note in table.notes)
+    if name != "effects":  # which has columns for both
+        assert any("confidence n = 4† of 60 [" in note for note in table.notes)
+        assert any("n = 60 [37.74, 62.26]" in note for note in table.notes)
+    record = table.records[-1] if name != "ablation" else table.records[0]
+    n, complete = record["n"], record["complete"]
+    assert (n, complete) == (4, False) or (n["confidence"], complete["confidence"]) == (4, False)
+    assert "accuracy_ci95" in record
+
+
+def test_two_decoders_of_one_heading_keep_their_names(tmp_path, capsys):
+    folder = make(tmp_path / "a", labels=("default", "llada-default", "dream-default", "rpd"))
+    table = build("main", load([folder]))
+    assert table.columns[3:] == ["RPD", "default", "llada-default", "dream-default"]
+    assert {"default", "llada-default", "dream-default"} <= table.records[0].keys()
+
+
+def test_differences_are_taken_to_the_models_own_decoder(tmp_path):
+    labels = ("dream-default", "rpd", "llada-default")
+    for family, own in (("llada", "llada-default"), ("dream", "dream-default"), (None, "dream-default")):
+        folder = make(tmp_path / str(family), labels=labels, settings={"family": family})
+        assert {record["reference"] for record in build("summary", load([folder])).records} == {own}
+    both = make(tmp_path / "both", labels=(*labels, "default"), settings={"family": "dream"})
+    assert build("summary", load([both])).records[0]["reference"] == "default"
+
+
+def test_runs_of_other_settings_are_told_apart(tmp_path):
+    one = make(tmp_path / "a", labels=("default", "rpd"), settings={"canvas_length": 64})
+    two = make(tmp_path / "b", labels=("rpd",), settings={"canvas_length": 128, "early_stop": True})
+    table = build("summary", load([one, two]))
+    assert [str(row[2]) for row in table.rows] == [
+        "default", "rpd [canvas_length 64, early_stop None]", "rpd [canvas_length 128, early_stop True]",
+    ]  # fmt: skip
+    assert table.records[2]["canvas_length"] == 128 and "difference" not in table.records[2]
+    three = make(tmp_path / "c", labels=("fast-dllm",), settings={"canvas_length": 128})
+    table = build("main", load([one, three]))
+    assert not any(cell.best for row in table.rows for cell in row)
+    assert any("mixes runs of unlike canvas_length" in note for note in table.notes)
+
+
+def test_models_of_one_short_name_keep_columns_of_their_own(tmp_path, capsys):
+    models = ("GSAI-ML/LLaDA-8B-Base", "GSAI-ML/LLaDA-1.5", "GSAI-ML/LLaDA-8B-Instruct")
+    folders = [make(tmp_path / str(i), labels=("rpd",), model=model) for i, model in enumerate(models)]
+    table = build("ablation", load(folders))
+    assert len(set(table.columns)) == 1 + 3 * 3 and "LLaDA wordproblems NFE" in table.columns
+    assert [(r["model"], r["nfe"]) for r in table.records] == [(model, 10.0) for model in models]
+
+
+def test_csv_holds_everything(folder, capsys):
+    (row,) = csv.DictReader(io.StringIO(report(capsys, make(folder / "x", labels=("rpd",)), "-f", "csv")))
+    assert row["params.threshold"] == "0.9" and row["phases.backbone"].startswith("4.8")
+    assert float(row["accuracy_ci95_low"]) < float(row["accuracy"]) < float(row["accuracy_ci95_high"])
+    rows = csv.DictReader(io.StringIO(report(capsys, folder, "-f", "csv")))
+    assert float(list(rows)[1]["difference_ci95_low"]) < 0
+    main_table = list(csv.DictReader(io.StringIO(report(capsys, folder, "-f", "csv", "--table", "main"))))
+    assert main_table[0]["n.RPD"] == "60" and float(main_table[0]["accuracy_ci95.RPD_low"]) < 0.5
+
+
+@pytest.mark.parametrize("name", ["summary", "main", "ablation", "effects"])
+def test_beside_the_paper_our_rpd_is_not_called_its_rpd(tmp_path, name):
+    model = "GSAI-ML/LLaDA-8B-Instruct"
+    ours = make(tmp_path / "a", labels=("default", "rpd"), model=model, task="gsm8k")
+    assert any("affordable fallback" in note for note in build(name, load([ours]), with_paper=True).notes)
+    both = make(tmp_path / "b", labels=("rpd", "rpd-paper"), model=model, task="gsm8k")
+    table = build(name, load([both]), with_paper=True)
+    if name == "main":
+        assert table.records[0]["RPD"] == pytest.approx(100 * 5 / 6)
+        assert table.records[0]["RPD (affordable)"] == 50
+    if name == "ablation":
+        titles = [str(row[0]) for row in table.rows][-3:]
+        assert titles == ["Full RPD", "Full RPD (paper)", "Full RPD (affordable)"]
+        assert [r["accuracy"] for r in table.records if r["variant"] == "rpd-paper"] == [pytest.approx(100 * 5 / 6)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -147,6 +236,7 @@ def test_an_unfinished_run_says_so(folder):
         (["{run}", "--table", "mian"], "did you mean main?"),
         (["{run}", "--against", "lopa"], "no decoder 'lopa' in these runs"),
         (["{run}", "{run}", "--table", "main"], "both hold default on wordproblems"),
+        (["{run}", "{run}", "--table", "effects"], "both hold default on wordproblems"),
         (["{tmp}/empty"], "no finished example"),
         (["{tmp}/other"], "no decoder of the ablation"),
     ],

@@ -61,6 +61,19 @@ def test_tests_may_use_the_solutions_own_classes():
     assert judge(code, "n = Node(1)\nn.next = Node(7)\nassert f(n) == 7 and n.x == 1", names=("f", "Node")).passed
 
 
+def test_a_solution_is_a_module_like_any_other():
+    """Dataclasses with annotations as text, named tuples, enums and type hints look their module up."""
+    code = (
+        "from __future__ import annotations\nimport enum, sys, typing\nfrom dataclasses import dataclass, field\n"
+        "@dataclass\nclass Point:\n    x: int\n    kept: typing.ClassVar[int] = 1\n"
+        "    ys: list[int] = field(default_factory=list)\n"
+        "class Kind(enum.Enum):\n    A = 1\n"
+        "def f(x):\n    hints = typing.get_type_hints(Point)\n"
+        "    return [Point(x).x, len(hints), Kind.A.value, sys.modules[Point.__module__].f is f, __name__]"
+    )
+    assert judge(code, "assert f(7) == [7, 3, 1, True, 'solution']").passed
+
+
 @pytest.mark.parametrize(
     "tests",
     [
@@ -164,6 +177,11 @@ def test_a_program_that_does_not_end_well_says_why(code, reason):
 def test_many_programs_come_back_in_order():
     programs = [f"assert {i} % 2 == 0" for i in range(8)]
     assert [o.passed for o in sandbox.run_many(programs, workers=2)] == [True, False] * 4
+
+
+def test_a_guest_imports_no_more_than_it_needs():
+    """`platform` and what it imports cost a third of a whole call."""
+    assert sandbox.run("import sys\nassert not {'platform', 're', 'json', 'typing'} & sys.modules.keys()").passed
 
 
 def test_a_run_is_cheap():

@@ -101,6 +101,16 @@ def test_one_broken_test_is_enough_to_fail_mbpp():
 
 
 @needs_data
+@pytest.mark.parametrize("code", ["x = 1", "def f(:"])
+def test_code_of_mbpp_that_is_not_its_own_is_refused(tmp_path, code):
+    """Its names are what the tests may call: with other code every answer would be wrong."""
+    lines = (benchmark_data() / "mbpp.jsonl").read_text(encoding="utf-8").splitlines()
+    changed = write(tmp_path / "mbpp.jsonl", [json.dumps({**json.loads(line), "code": code}) for line in lines])
+    with pytest.raises(UserError, match="differs from mbpp test as published"):
+        list(tasks.get("mbpp").__class__(changed).examples())
+
+
+@needs_data
 def test_mbpp_is_tasks_11_to_510_and_setup_runs_after_the_solution():
     task, examples = load("mbpp")
     assert [e.id for e in examples] == [f"mbpp/{i}" for i in range(11, 511)]
@@ -119,11 +129,18 @@ PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """
         "def total(xs: List[int]) -> int:\n    return sum(xs)",  # the import is the prompt's
         "    return sum(xs)",  # a bare body continues the prompt
         "import math\n\ndef helper(xs):\n    return math.fsum(xs)\n\ndef total(xs):\n    return int(helper(xs))",
+        "# Mine.\nfrom __future__ import annotations\n\ndef total(xs: Later) -> Later:\n    return sum(xs)",
+        '"""Mine."""\nfrom __future__ import (\n    annotations,\n)\n\ndef total(xs: X):\n    return sum(xs)',
     ],
 )
 def test_a_whole_function_and_a_bare_body_are_both_accepted(answer):
     code = program(answer, PROMPT, "total")
     assert sandbox.judge(code, "assert total([1, 2]) == 3", names=["total"]).passed
+
+
+def test_an_import_from_the_future_in_the_middle_stays_a_mistake():
+    code = program("x = 1\nfrom __future__ import annotations\ndef total(xs):\n    return sum(xs)", PROMPT, "total")
+    assert "SyntaxError" in sandbox.judge(code, "assert total([1, 2]) == 3", names=["total"]).reason
 
 
 def test_a_stub_is_not_an_answer():
@@ -202,6 +219,13 @@ def test_other_published_forms_of_the_same_set_are_the_same(small, tmp_path):
         ([json.dumps(ROWS[0]), "[1]", json.dumps(ROWS[2])], "line 2 is not a JSON object"),
         ([json.dumps(ROWS[0]), '{"question": "x"}'], "line 2 has no field 'answer'"),
         ([json.dumps(ROWS[0]), '{"question": "x", "answer": "3"}'], "line 2 is not a row of it"),
+        ([json.dumps(ROWS[0]), '{"question": 5, "answer": 7}'], "line 2 is not a row of it"),
+        (
+            [json.dumps(ROWS[0]), "[" * 200_000],
+            "line 2 is n",
+        ),  # nested too deep, or no JSON, as the parser's limit is
+        ([*map(json.dumps, ROWS[:2]), '{"question": %s, "answer": "#### 2"}' % ("[" * 1500 + "]" * 1500)], "nested"),
+        ([*map(json.dumps, ROWS[:2]), '{"question": "\\ud800", "answer": "#### 2"}'], "differs from gsm8k test"),
         ([json.dumps(ROWS[0])], "has 1 rows of gsm8k test; the benchmark has 3"),
         ([json.dumps(row) for row in (*ROWS, *ROWS)], "has 6 rows"),
         ([json.dumps(row) for row in ROWS[::-1]], "differs from gsm8k test as published"),

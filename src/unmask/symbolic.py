@@ -25,6 +25,12 @@ START_SECONDS = 60.0  # sympy's import on a busy machine
 MEMORY = 4 << 30
 LONGEST = 2000  # characters; a longer final answer is no answer, and the parser is superlinear
 
+_DOLLAR = re.compile(r"(?<!\\)\$")
+_OUTER = re.compile(r"^\$+|(?<!\\)\$+$")
+_COMMA = re.compile(r"\s*(?:[,;]|,?\s*\b(?:and|or)\b)\s*")  # between formulas
+_TEXT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\{([^{}]*)\}")
+_BASED = re.compile(r"\(?(\d+)\)?(?:_\{?\(?(\w+)\)?\}?)?")
+BASES = dict(zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True))
 _SPACING = re.compile(r"\\[!,;:> ]|\\q?quad\b|\\left\b|\\right\b|[\s$~]|\\displaystyle\b")
 
 
@@ -36,10 +42,19 @@ def require() -> None:
 
 def math_equal(gold: str, answer: str, seconds: float = SECONDS) -> tuple[bool, str]:
     """(equivalent, why not if something was odd). The gold answer comes first: comparison is not symmetric."""
+    plain = without_dollars(answer)
+    if plain is None:
+        return False, "the answer is more than one formula"
+    answer = plain
     if spelling(gold) == spelling(answer):
         return True, ""
     if len(answer) > LONGEST:
         return False, f"the answer has {len(answer)} characters"
+    if "_" in gold or "_" in answer:
+        bases = base(gold), base(answer)
+        # math-verify reads past a base. One that is not named is ten; what has none at all is no such number.
+        if bases[0] is not None and (bases[0][1] != 10 or bases[1] is not None):
+            return bases[0] == bases[1], ""
     require()
     reply = _worker.ask([gold, answer], seconds)
     if isinstance(reply, bool):
@@ -51,6 +66,32 @@ def spelling(text: str) -> str:
     """LaTeX without what only changes its looks: spacing, delimiter sizes, \\dfrac for \\frac, a final full stop."""
     text = _SPACING.sub("", text.strip())
     return re.sub(r"\\[dt]frac\b", r"\\frac", text).rstrip(".")
+
+
+def without_dollars(text: str) -> str | None:
+    """An answer without its own math delimiters: of several formulas the parser would take the last. None where they
+    are no list."""
+    parts = _DOLLAR.split(_OUTER.sub("", text.strip()))
+    if len(parts) % 2 and not all(_COMMA.fullmatch(between) for between in parts[1::2]):
+        return None
+    return " ".join(_COMMA.sub(", ", part) if number % 2 else part for number, part in enumerate(parts)).strip()
+
+
+def base(text: str) -> tuple[int, int] | None:
+    """`2516_8` and `2516_{\\text{eight}}` as (2516, 8), `2516` as (2516, 10); None for anything else."""
+    match = _BASED.fullmatch(_TEXT.sub(r"\1", spelling(text)))
+    if match is None:
+        return None
+    digits, named = match.groups(default="10")
+    number = BASES.get(named) or (int(named) if named.isdecimal() else None)
+    return None if number is None else (int(digits), number)
+
+
+def sides(answer: str) -> list[str]:
+    """The sides of an equation between numbers, each of which is claimed to be the answer: `4=5` is not 5."""
+    parts = answer.split("=")
+    letters = re.sub(r"\\(?:[dt]?frac|sqrt|cdot|times|div|left|right)\b", "", "".join(parts))
+    return parts if len(parts) > 1 and not re.search(r"[A-Za-z\\<>]", letters) else [answer]
 
 
 class Worker:
@@ -120,10 +161,10 @@ def compare(gold: str, answer: str) -> bool | str:
 
     try:
         # Its own time limits need the main thread's alarm and are of no use against C code: ours is the kill.
-        parsed = [parse(f"${text}$", parsing_timeout=None) for text in (gold, answer)]
-        if not parsed[1]:
+        expected, *claims = [parse(f"${text}$", parsing_timeout=None) for text in (gold, *sides(answer))]
+        if not all(claims):
             return "the answer is not readable as mathematics"
-        return bool(verify(parsed[0], parsed[1], timeout_seconds=None))
+        return all(verify(expected, claim, timeout_seconds=None) for claim in claims)
     except Exception as error:
         return f"the comparison failed ({type(error).__name__})"
 

@@ -1,7 +1,7 @@
 """The executor of a Ray cluster: one model per GPU, or per so many cores, results streamed to this process.
 
 Only the driver writes, so the run folder is the same as a local run's. A worker that dies takes with it what it
-had not delivered; that, and nothing else, is handed to a new worker.
+had not delivered; that, and nothing else, is handed to another one: a new one where the cluster has room for it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from unmask.tasks.base import Example, Task
 
 FRUITLESS = 3  # workers in a row that die before they deliver anything: then the fault is not the machine's
 REACH_SECONDS = 5.0
+PATIENCE = 10.0  # seconds without a result after which the cluster is looked at again
 
 
 @dataclass
@@ -86,9 +87,14 @@ def reach(address: str) -> None:
     """Ray retries an address that nobody answers for a minute; a plain connection tells at once."""
     if address in ("auto", "local"):
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):
+        raise UserError(
+            f"--address {address} is for Ray Client, which cannot stream results: run on the cluster's head with "
+            "--address auto, or give the HOST:PORT of its GCS"
+        )
+    host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
-        raise UserError(f"--address {address} is not HOST:PORT, ray://HOST:PORT or auto")
+        raise UserError(f"--address {address} is not HOST:PORT or auto")
     try:
         socket.create_connection((host, int(port)), REACH_SECONDS).close()
     except OSError as error:
@@ -114,19 +120,36 @@ class Cluster:
             )
         self.station = ray.remote(Station)
         self.fruitless = 0
-        self.idle: list[Any] = [self.hire() for _ in range(self.count)]
+        self.pending: dict[Any, Any] = {}  # its first answer -> a worker that has not been heard of yet
+        self.idle: list[Any] = []
+        for _ in range(self.count):
+            self.hire()
 
     def hire(self) -> Any:
+        """Ask for one more worker. It gets work once it has said that it is there."""
         settings, checkpoint = self.plan.settings, self.plan.checkpoint
         weak = getattr(self.plan.task, "runs_code", False) and sandbox.level() == sandbox.WEAK
         needs = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0)}
-        return self.station.options(**needs).remote(
+        worker: Any = self.station.options(**needs).remote(
             settings, self.plan.task, self.device, checkpoint.dtype, self.cores, weak
         )
+        self.pending[worker.hardware.remote()] = worker
+        return worker
+
+    def staff(self, at_work: int) -> None:
+        """As many workers as there is room for now. One that can never be placed would be waited for, for ever."""
+        wanted = min(self.count, room(self.ray.nodes(), self.needs))
+        while self.pending and at_work + len(self.idle) + len(self.pending) > wanted:
+            _, worker = self.pending.popitem()
+            self.ray.kill(worker)
+        while at_work + len(self.idle) + len(self.pending) < wanted:
+            self.hire()
+        if not (at_work or self.idle or self.pending):
+            raise UserError("the cluster has no room left for a worker; what is finished is on disk")
 
     def hardware(self) -> dict[str, Any]:
         """Of one worker; a cluster of unlike machines should not be one run."""
-        return {**self.ask(self.idle[0].hardware.remote()), "workers": self.count}
+        return {**self.ask(next(iter(self.pending))), "workers": self.count}
 
     def ask(self, reference: Any) -> Any:
         try:
@@ -144,12 +167,18 @@ class Cluster:
                     worker, item = self.idle.pop(), waiting.popleft()
                     stream = worker.run.options(num_returns="streaming").remote(decoder, list(item.left.items()))
                     busy[stream] = (worker, item)
-                ready, _ = self.ray.wait(list(busy), num_returns=1)
+                ready, _ = self.ray.wait([*busy, *self.pending], num_returns=1, timeout=PATIENCE)
+                if not ready:
+                    self.staff(len(busy))
                 for stream in ready:
+                    if stream in self.pending:
+                        if not self.welcome(stream):
+                            self.staff(len(busy))
+                        continue
                     worker, item = busy.pop(stream)
                     samples = self.advance(stream, item)
-                    if samples is None:  # the worker is gone: a new one takes what is left
-                        self.idle.append(self.hire())
+                    if samples is None:  # the worker is gone: another one takes what is left
+                        self.staff(len(busy))
                     elif samples:
                         busy[stream] = (worker, item)
                         yield samples
@@ -161,6 +190,22 @@ class Cluster:
         finally:
             for worker, _ in busy.values():  # stopped in the middle: these are working on what nobody waits for
                 self.ray.kill(worker)
+
+    def welcome(self, answer: Any) -> bool:
+        """A worker said that it is there, or that it never will be."""
+        worker = self.pending.pop(answer)
+        try:
+            self.ray.get(answer)
+        except self.ray.exceptions.RayError as error:
+            self.mourn(error)
+            return False
+        self.idle.append(worker)
+        return True
+
+    def mourn(self, error: Exception) -> None:
+        self.fruitless += 1
+        if self.fruitless >= FRUITLESS:
+            raise UserError(f"Ray workers keep dying: {cause(error)}; what is finished is on disk") from None
 
     def divide(self, decoder: DecoderSpec, indices: Sequence[int]) -> Iterator[Item]:
         """Neighbours in length stay together; a few items per worker, so that all end at about the same time."""
@@ -180,16 +225,14 @@ class Cluster:
         except errors.RayTaskError as error:  # the work itself failed: the same would happen elsewhere
             raise UserError(f"a Ray worker failed: {cause(error)}; what is finished is on disk") from None
         except errors.RayError as error:
-            self.fruitless += 1
-            if self.fruitless >= FRUITLESS:
-                raise UserError(f"Ray workers keep dying: {cause(error)}; what is finished is on disk") from None
+            self.mourn(error)
             return None
         self.fruitless = 0
         return [sample for sample in samples if item.left.pop(sample["index"], None) is not None]
 
     def close(self) -> None:
         with suppress(Exception):
-            for worker in self.idle:
+            for worker in (*self.idle, *self.pending.values()):
                 self.ray.kill(worker)
             self.ray.shutdown()
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 from unmask.errors import UserError
 
 CONFIG, SAMPLES, SUMMARY, LOCK = "config.json", "samples.jsonl", "summary.json", ".lock"
+VISIT = ("engine", "versions", "hardware", "started")  # of a configuration: what may differ when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,19 @@ class RunFolder:
             raise
 
     def describe(self, config: Mapping[str, Any]) -> None:
-        """Write the configuration, unless an earlier visit did; from here on samples may follow."""
+        """Write the configuration, or what is new about this visit; from here on samples may follow."""
         if not (self.path / CONFIG).exists():
             write_json(self.path / CONFIG, {"format": self.kind.format, "version": self.kind.version, **config})
+        else:
+            self.revisit(json.loads(dumps({key: config[key] for key in VISIT if key in config})))
         self._out = self.samples.open("a", encoding="utf-8")
+
+    def revisit(self, visit: dict[str, Any]) -> None:
+        """Another machine or other versions: samples of both follow, so the configuration has to name both."""
+        held = read_config(self.path, self.kind)
+        known = [{key: held[key] for key in VISIT if key in held}, *held.get("visits", [])]
+        if all({**old, "started": None} != {**visit, "started": None} for old in known):
+            write_json(self.path / CONFIG, {**held, "visits": [*held.get("visits", []), visit]})
 
     def write(self, samples: Iterable[Mapping[str, Any]]) -> None:
         assert self._out is not None
@@ -109,6 +119,7 @@ def check_identity(path: Path, identity: Mapping[str, Any], kind: Kind = EVAL) -
             raise UserError(f"{path} holds {strangers[0]} and no run: give an empty or new folder with --out")
         return
     held = read_config(path, kind)
+    held.setdefault("unmask", held.get("versions", {}).get("unmask"))  # where older folders have it
     for key, wanted in json.loads(dumps(identity)).items():
         if held.get(key) != wanted:
             raise UserError(

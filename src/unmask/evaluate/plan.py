@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask import sandbox, tasks
+from unmask import __version__, sandbox, tasks
 from unmask.errors import UserError
 from unmask.evaluate.environment import fingerprint
 from unmask.evaluate.examples import Examples
@@ -79,6 +79,9 @@ class Plan:
             for decoder in settings.decoders
         ]
         return {
+            # Both may change a verdict, so one run has one of each.
+            "unmask": __version__,
+            "sandbox": sandbox.level() if getattr(self.task, "runs_code", False) else None,
             "request": settings.request(),
             "task": {
                 "name": self.task.name,

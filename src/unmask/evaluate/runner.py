@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from unmask import sandbox
 from unmask.evaluate.environment import versions
 from unmask.evaluate.folder import RunFolder, read_config, read_samples
 from unmask.evaluate.local import Executor, Local
@@ -39,7 +38,7 @@ def run(
         totals = recall(folder, plan)
         if any(plan.todo(folder.done, decoder) for decoder in settings.decoders):
             with closing(engine(plan)) as executor:
-                folder.describe({**plan.identity, **about(plan, executor)})
+                folder.describe({**plan.identity, **about(executor)})
                 work(plan, executor, folder, totals, progress or Silent())
         return folder.finish(rows(read_config(out), totals))
 
@@ -74,10 +73,9 @@ def recall(folder: RunFolder, plan: Plan) -> dict[str, Totals]:
     return totals
 
 
-def about(plan: Plan, executor: Executor) -> dict[str, Any]:
-    """What is worth knowing, but may differ when a run is resumed elsewhere."""
+def about(executor: Executor) -> dict[str, Any]:
+    """What is worth knowing, but may differ when a run is resumed elsewhere: then it is listed under `visits`."""
     return {
-        "sandbox": sandbox.level() if getattr(plan.task, "runs_code", False) else None,
         "engine": executor.name,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": versions(),

@@ -86,7 +86,7 @@ def rows(config: Mapping[str, Any], by_decoder: Mapping[str, Totals]) -> list[di
 
 
 def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> dict[str, Any]:
-    request, task = config["request"], config["task"]
+    request, task, model = config["request"], config["task"], config["model"]
     low, high = wilson(total.correct, total.n)
     return {
         "model": request["model"],
@@ -116,8 +116,20 @@ def row(config: Mapping[str, Any], entry: Mapping[str, Any], total: Totals) -> d
         "warnings": {code: asdict(warned) for code, warned in sorted(total.warnings.items())},
         "batch_size": request["batch_size"],
         "device": config["hardware"]["device"],
-        "dtype": config["model"]["dtype"],
+        "devices": devices(config),
+        "dtype": model["dtype"],
+        # What else tells two runs apart; None in a folder from before it was written down.
+        "family": model.get("family"),
+        "fingerprint": model.get("fingerprint"),
+        "canvas_length": model.get("canvas_length"),
+        **{name: request.get(name) for name in ("early_stop", "raw", "seed")},
     }
+
+
+def devices(config: Mapping[str, Any]) -> list[str]:
+    """Every machine that examples were decoded on: a run may be finished elsewhere."""
+    visits = [config, *config.get("visits", [])]
+    return list(dict.fromkeys(visit["hardware"]["device"] for visit in visits))
 
 
 def summarise(path: Path) -> list[dict[str, Any]]:

@@ -76,7 +76,8 @@ class Worker:
                 self.loop.step(rows)
             except Exception as error:
                 raise_if_fatal(error, self.decoding.batch_size)
-                yield [self.alone(spec, *row.tag) for row in rows]
+                for row in rows:  # each is written before the next is decoded
+                    yield [self.alone(spec, *row.tag)]
                 rows = []
                 continue
             done = [self.finish(row) for row in rows if row.done]

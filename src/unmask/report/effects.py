@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unmask.report import paper
+from unmask.report import paper, paper_layouts
+from unmask.report.notes import UNFINISHED, measured
+from unmask.report.notes import span as interval
 from unmask.report.paper_evidence import RUNTIME
-from unmask.report.runs import Result, compare
+from unmask.report.runs import DEFAULTS, Group, Result, by_place, compare, own_default
 from unmask.report.stats import Paired
 from unmask.report.table import Cell, Table
 
-DEFAULTS = ("default", "llada-default", "dream-default")
 BASE = "fast-dllm"  # what runtime is relative to
 
 
@@ -28,7 +29,9 @@ class Effect:
     task: str
     label: str
     n: int
+    complete: bool
     accuracy: float
+    ci95: tuple[float, float]  # Wilson's, of the accuracy
     paired: Paired | None  # to the default, on the same examples
     forwards: float | None  # NFE over the default's
     runtime: float | None  # seconds per example over Fast-dLLM's
@@ -36,17 +39,19 @@ class Effect:
 
 
 def effects(results: Sequence[Result]) -> list[Effect]:
-    groups: dict[tuple[str, str, str], dict[str, Result]] = {}
+    by_place(results)  # refuses two answers to one question
+    groups: dict[Group, dict[str, Result]] = {}
     for result in results:
         groups.setdefault(result.group, {})[result.label] = result
     return [effect(result, group) for group in groups.values() for result in group.values()]
 
 
 def effect(result: Result, group: Mapping[str, Result]) -> Effect:
-    default = next((group[name] for name in DEFAULTS if name in group), None)
+    default = own_default(group.values())
     base, row = group.get(BASE), result.row
     return Effect(
-        row["model"], row["task"], result.label, row["n"], row["accuracy"],
+        row["model"], row["task"], result.label, row["n"], result.complete, row["accuracy"],
+        tuple(row["accuracy_ci95"]),
         compare(result, default) if default else None,
         ratio(row["nfe"], default.row["nfe"]) if default else None,
         ratio(per_example(row), per_example(base.row)) if base else None,
@@ -55,7 +60,8 @@ def effect(result: Result, group: Mapping[str, Result]) -> Effect:
 
 
 def printed(model: str, task: str, label: str) -> dict[str, float | None]:
-    """The same three numbers from the paper's tables."""
+    """The same three numbers from the paper's tables, in which its own setting is called RPD."""
+    label = {"rpd-paper": "rpd"}.get(label, label)
     cells = paper.kin(model, task)
     mine, default = cells.get(label), cells.get("default")
     known = mine is not None and default is not None
@@ -76,34 +82,50 @@ def ratio(a: float, b: float) -> float | None:
 
 def table(results: Sequence[Result], with_paper: bool) -> Table:
     """One row per decoder; with the paper's columns where asked for."""
-    columns = ["task", "decoder", "n", "acc %", "Δ %", "Δ 95 % CI", "NFE ratio", "time ratio"]
+    columns = ["model", "task", "decoder", "n", "acc %", "95 % CI", "Δ %", "Δ 95 % CI", "NFE ratio", "time ratio"]
     if with_paper:
         columns += ["Δ % (paper)", "NFE ratio (paper)", "time ratio (paper)"]
-    made = Table("What each decoder changes", columns, left=2)
+    made = Table("What each decoder changes", columns, left=3)
     for found in effects(results):
-        pair, theirs = found.paired, found.theirs
-        cells = [Cell(found.task), Cell(found.label), Cell(found.n, 0), Cell(100 * found.accuracy, 1)]
-        cells += [Cell(100 * pair.difference if pair else None, 1, signed=True), Cell(span(pair))]
-        cells += [Cell(found.forwards), Cell(found.runtime)]
-        if with_paper:
-            cells += [Cell(theirs["difference"], 1, signed=True), Cell(theirs["forwards"]), Cell(theirs["runtime"])]
-        made.rows.append(cells)
-        made.records.append(
-            {"model": found.model, "task": found.task, "label": found.label, "n": found.n, "accuracy": found.accuracy}
-            | {"difference": pair.difference if pair else None, "forwards": found.forwards, "runtime": found.runtime}
-            | ({f"{name} (paper)": value for name, value in theirs.items()} if with_paper else {})
-        )
+        made.rows.append(cells(found, with_paper))
+        made.records.append(record(found, with_paper))
     made.notes.append(
-        "Δ: accuracy minus the default's on the same examples, paired bootstrap 95 % interval. NFE ratio: forwards "
-        "over the default's. time ratio: seconds of the decoding loop per example over Fast-dLLM's."
+        "95 % CI: Wilson. Δ: accuracy minus the default's on the same examples, paired bootstrap 95 % interval. NFE "
+        "ratio: forwards over the default's. time ratio: seconds of the decoding loop per example over Fast-dLLM's."
     )
+    if any(not result.complete for result in results):
+        made.notes.append(f"{UNFINISHED} unfinished run: the numbers are of its n examples so far.")
+    made.notes += measured(results)[1:]
     if with_paper:
         pairs = ", ".join(f"{paper.TASKS[theirs]} for {ours}" for ours, theirs in paper.KIN.items())
         made.notes.append(
             f"(paper): the same differences and ratios from the values it prints; {pairs}, with LLaDA-8B-Instruct. "
             "Its time ratios are one figure, whose model and task it does not state."
         )
+        made.notes += paper_layouts.about_rpd(made.records)
     return made
+
+
+def cells(found: Effect, with_paper: bool) -> list[Cell]:
+    pair, theirs, mark = found.paired, found.theirs, "" if found.complete else UNFINISHED
+    made = [Cell(found.model), Cell(found.task), Cell(found.label, mark=mark), Cell(found.n, 0)]
+    made += [Cell(100 * found.accuracy, 1), Cell(interval(found.ci95, decimals=1))]
+    made += [Cell(100 * pair.difference if pair else None, 1, signed=True), Cell(span(pair))]
+    made += [Cell(found.forwards), Cell(found.runtime)]
+    if with_paper:
+        made += [Cell(theirs["difference"], 1, signed=True), Cell(theirs["forwards"]), Cell(theirs["runtime"])]
+    return made
+
+
+def record(found: Effect, with_paper: bool) -> dict[str, Any]:
+    pair = found.paired
+    made = {
+        "model": found.model, "task": found.task, "label": found.label, "n": found.n, "complete": found.complete,
+        "accuracy": found.accuracy, "accuracy_ci95": list(found.ci95),
+        "difference": pair.difference if pair else None, "difference_ci95": list(pair.ci95) if pair else None,
+        "p_value": pair.p_value if pair else None, "forwards": found.forwards, "runtime": found.runtime,
+    }  # fmt: skip
+    return made | ({f"{name} (paper)": value for name, value in found.theirs.items()} if with_paper else {})
 
 
 def span(pair: Paired | None) -> str:

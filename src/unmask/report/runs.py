@@ -13,6 +13,11 @@ from unmask.evaluate.summary import Totals, row
 from unmask.report.stats import Paired, paired
 
 ABSENT = 2  # in a verdict array: this example has no sample
+# Settings of a run, beside its model and its examples, that a result depends on (a folder from before one of them was
+# written down has None).
+SETTINGS = ("canvas_length", "early_stop", "raw", "seed", "dtype", "fingerprint")
+Group = tuple[Any, ...]
+DEFAULTS = ("default", "llada-default", "dream-default")
 
 
 @dataclass
@@ -29,9 +34,22 @@ class Result:
         return self.row["label"]
 
     @property
-    def group(self) -> tuple[str, str, str]:
+    def place(self) -> tuple[str, str]:
+        return (self.row["model"], self.row["task"])
+
+    @property
+    def group(self) -> Group:
         """What has to be equal for two results to stand side by side."""
-        return (self.row["model"], self.row["task"], self.data)
+        return (*self.place, self.data, *(self.row[name] for name in SETTINGS))
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.row["complete"])
+
+    @property
+    def total(self) -> int:
+        """Examples of the run, decoded or not."""
+        return len(self.verdicts)
 
 
 def load(folders: Iterable[Path]) -> list[Result]:
@@ -67,16 +85,44 @@ def compare(result: Result, reference: Result) -> Paired | None:
     return paired([a for a, _ in both], [b for _, b in both]) if both else None
 
 
-def references(results: Sequence[Result], against: str | None) -> dict[tuple[str, str, str], Result]:
+def by_place(results: Iterable[Result]) -> dict[tuple[str, str], dict[str, Result]]:
+    """(model, task) -> label -> result. Two answers to one question are for the user to choose between."""
+    found: dict[tuple[str, str], dict[str, Result]] = {}
+    for result in results:
+        place = found.setdefault(result.place, {})
+        if result.label in place:
+            raise UserError(
+                f"{place[result.label].folder} and {result.folder} both hold {result.label} on {result.row['task']} "
+                f"with {result.row['model']}: report them apart, or use --table summary"
+            )
+        place[result.label] = result
+    return found
+
+
+def unlike(results: Sequence[Result]) -> list[str]:
+    """Names of what differs between results of one place, so that their numbers do not compare."""
+    names = [name for name in SETTINGS if len({result.row[name] for result in results}) > 1]
+    return ["examples"] * (len({result.data for result in results}) > 1) + names
+
+
+def own_default(group: Iterable[Result]) -> Result | None:
+    """The model's own decoder in a group: called `default`, else by its name, else any model's default."""
+    known = {result.label: result for result in group if result.label in DEFAULTS}
+    family = next((f"{result.row['family']}-default" for result in known.values()), "")
+    return known.get("default") or known.get(family) or next(iter(known.values()), None)
+
+
+def references(results: Sequence[Result], against: str | None) -> dict[Group, Result]:
     """Per group: the decoder named `against`; by default the model's own, or else the first."""
-    chosen: dict[tuple[str, str, str], Result] = {}
+    groups: dict[Group, list[Result]] = {}
     for result in results:
-        chosen.setdefault(result.group, result)
-    wanted = (against,) if against else ("dream-default", "llada-default", "default")
-    for result in results:
-        if result.label in wanted:
-            chosen[result.group] = result
+        groups.setdefault(result.group, []).append(result)
     if against and all(result.label != against for result in results):
         labels = ", ".join(dict.fromkeys(result.label for result in results))
         raise UserError(f"no decoder {against!r} in these runs to compare against; they hold {labels}")
-    return chosen
+
+    def reference(group: list[Result]) -> Result:
+        named = next((result for result in group if result.label == against), None)
+        return named or (own_default(group) if not against else None) or group[0]
+
+    return {key: reference(group) for key, group in groups.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +14,20 @@ from unmask.errors import unknown
 
 @dataclass(frozen=True)
 class Cell:
-    """A number with its decimals, or a text. `best` marks the winner of its row or column."""
+    """A number with its decimals, or a text. `best` marks the winner of its row or column; `mark` follows it."""
 
     value: float | str | None
     decimals: int = 2
     best: bool = False
     signed: bool = False
+    mark: str = ""
 
     def __str__(self) -> str:
         if self.value is None:
             return ""
         if isinstance(self.value, str):
-            return self.value
-        return f"{self.value:{'+' if self.signed else ''}.{self.decimals}f}"
+            return self.value + self.mark
+        return f"{self.value:{'+' if self.signed else ''}.{self.decimals}f}{self.mark}"
 
 
 @dataclass
@@ -78,6 +79,7 @@ SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "Δ": r"$\Delta$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "†": r"\textdagger{}",
 }  # fmt: skip
 
 
@@ -101,14 +103,29 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """The records, one per line; nested values are left to JSON."""
-    flat = [{k: v for k, v in record.items() if not isinstance(v, dict | list)} for record in table.records]
+    """The records, one per line, with a column for everything that JSON nests."""
+    flat = [flatten(record) for record in table.records]
     names = list(dict.fromkeys(name for record in flat for name in record))
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     return out.getvalue().rstrip("\n")
+
+
+def flatten(record: Mapping[str, Any], prefix: str = "", interval: bool = False) -> dict[str, Any]:
+    """`params.beta` for what is in `params`, `..._low` and `..._high` for an interval, other lists as JSON."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        name, bounds = prefix + key, interval or key.endswith("_ci95")
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{name}.", bounds)
+        elif isinstance(value, list | tuple):
+            pair = bounds and len(value) == 2
+            flat |= {f"{name}_low": value[0], f"{name}_high": value[1]} if pair else {name: json.dumps(value)}
+        else:
+            flat[name] = value
+    return flat
 
 
 def document(table: Table) -> str:

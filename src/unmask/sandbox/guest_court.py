@@ -23,7 +23,10 @@ def serve(questions, answers):
     sys.stdin = open(0)  # noqa: SIM115 (stands for the whole process: /dev/null)
     sys.stdout = open(1, "w", errors="replace")  # noqa: SIM115
     sys.stderr = open(2, "w", errors="replace", buffering=1)  # noqa: SIM115
-    scope = {"__name__": "solution", "__builtins__": builtins}
+    # A module like any other: dataclasses, pickle and typing look up where a class comes from.
+    module = sys.modules["solution"] = type(sys)("solution")
+    scope = module.__dict__
+    scope["__builtins__"] = builtins
     kept = []
 
     def keep(value):

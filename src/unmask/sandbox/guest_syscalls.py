@@ -6,7 +6,7 @@ the interpreter itself needs none of these once it runs.
 
 import ctypes
 import errno
-import platform
+import os
 import struct
 
 # Starting processes and programs; signals; other processes; network; namespaces and mounts; changing files by
@@ -23,6 +23,7 @@ DENIED = {
         *(155, 161, 165, 166, 428, 429, 430, 431, 432, 433, 442),  # mounts, roots
         *(76, 86, 90, 91, 92, 93, 94, 132, 235, 260, 261, 265, 268, 280),  # truncate, link, chmod, chown, utime
         *(*range(188, 200), 253, 254, 294),  # extended attributes, watching folders
+        73,  # locking files that others share
         *(162, 306),  # writing everybody's files out
         *(425, 426, 427, 298, 321, 323, 248, 249, 250),  # io_uring, bpf, perf, userfaultfd, keys
         *(29, 30, 64, 68, 240, 319, 447),  # shared memory, message queues, memfd
@@ -38,6 +39,7 @@ DENIED = {
         *(39, 40, 41, 51, 428, 429, 430, 431, 432, 433, 442),
         *(37, 45, 52, 53, 54, 55, 88),
         *(*range(5, 17), 26, 27),
+        32,
         *(81, 267),
         *(425, 426, 427, 241, 280, 282, 217, 218, 219),
         *(180, 186, 190, 194, 196, 279, 447),
@@ -48,14 +50,15 @@ DENIED = {
 NEWER = 451  # the first number this list does not know
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Looked at by argument: clone (threads only), clone3 (unknown to the filter: glibc then uses clone), prctl,
-# prlimit64 (one's own limits only), fcntl and ioctl (no signals by descriptor, no typing into terminals).
+# prlimit64 (one's own limits only), fcntl and ioctl (no signals by descriptor, no leases of files, no watching of
+# folders, no typing into terminals).
 BY_ARGUMENT = {
     "x86_64": {"clone": 56, "clone3": 435, "prctl": 157, "prlimit64": 302, "fcntl": 72, "ioctl": 16},
     "aarch64": {"clone": 220, "clone3": 435, "prctl": 167, "prlimit64": 261, "fcntl": 25, "ioctl": 29},
 }
 CLONE_THREAD = 0x10000
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 22, 2
-F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
+F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY = 8, 10, 15, 1024, 1026
 FIOSETOWN, SIOCSPGRP, TIOCSPGRP, TIOCSTI, TIOCLINUX = 0x8901, 0x8902, 0x5410, 0x5412, 0x541C
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -68,7 +71,7 @@ def refuse(error):
 
 
 def supported():
-    return platform.machine() in DENIED
+    return os.uname().machine in DENIED  # not `platform`: importing it takes longer than starting the interpreter
 
 
 def program(machine):
@@ -93,7 +96,7 @@ def program(machine):
     look("clone", 0, [(ANY_BIT, 0, 1, CLONE_THREAD), allow, forbid])
     look("prctl", 0, [(EQUAL, 0, 1, PR_SET_PDEATHSIG), forbid, allow])
     look("prlimit64", 0, [(EQUAL, 0, 1, 0), allow, forbid])
-    commands = {"fcntl": (F_SETOWN, F_SETSIG, F_SETOWN_EX),
+    commands = {"fcntl": (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY),
                 "ioctl": (FIOSETOWN, SIOCSPGRP, TIOCSPGRP, TIOCSTI, TIOCLINUX)}  # fmt: skip
     for call, refused in commands.items():
         look(call, 1, [step for each in refused for step in ((EQUAL, 0, 1, each), forbid)] + [allow])
@@ -108,7 +111,7 @@ def install(libc):
     """Put the filter in force for this process and all it may ever become. False where there is none to install."""
     if not supported():
         return False
-    instructions = b"".join(struct.pack("HBBI", *step) for step in program(platform.machine()))
+    instructions = b"".join(struct.pack("HBBI", *step) for step in program(os.uname().machine))
     buffer = ctypes.create_string_buffer(instructions, len(instructions))
     wrapped = Program(len(instructions) // 8, ctypes.addressof(buffer))
     return libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(wrapped), 0, 0) == 0

@@ -53,7 +53,10 @@ class Benchmark:
             raise UserError(f"{place} has {len(rows)} rows of {self.name} {split}; the benchmark has {source.rows}")
         for index, row in enumerate(rows):
             row.setdefault("id", f"{self.name}/{split}/{index}")  # where the benchmark itself has none
-        found = checksum(rows, self.identity)
+        try:
+            found = checksum(rows, self.identity)
+        except RecursionError:
+            raise UserError(f"{place} has a field that is nested too deep: is this {self.name}?") from None
         if found != source.sha256:
             raise UserError(
                 f"{place} differs from {self.name} {split} as published (content sha256 {found[:12]}…, expected "
@@ -65,7 +68,7 @@ class Benchmark:
         number, record = numbered
         try:
             return self.adapt(record)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:  # missing fields, fields of other kinds
             missing = f"has no field {error}" if isinstance(error, KeyError) else f"is not a row of it ({error})"
             raise UserError(f"{place}, line {number} {missing}: is this {self.name}?") from None
 
@@ -137,6 +140,8 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
                 yield number, record
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text (after line {number})") from None
+    except RecursionError:
+        raise UserError(f"{path}, line {number} is nested too deep to be a row") from None
     except ValueError as error:
         raise UserError(f"{path}, line {number} is not JSON: {error}") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -146,7 +151,10 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
 def checksum(rows: Iterable[Record], fields: tuple[str, ...]) -> str:
     sha = hashlib.sha256()
     for row in rows:
-        sha.update(json.dumps([same(row[field]) for field in fields], ensure_ascii=False).encode() + b"\n")
+        sha.update(
+            json.dumps([same(row[field]) for field in fields], ensure_ascii=False).encode("utf-8", "surrogatepass")
+            + b"\n"
+        )
     return sha.hexdigest()
 
 

@@ -52,7 +52,7 @@ class HumanEval(BenchmarkTask):
 
     def score(self, example: Example, text: str) -> Score:
         """Fences are removed, the prompt's imports and helpers are there, and the tests must run to their end."""
-        code, meta = extract_code(text), example.meta
+        code, meta = extract_code(text, [example.meta["entry_point"]]), example.meta
         if not code.strip():
             return Score(False, None, "no code in the response")
         outcome = sandbox.judge(
@@ -64,7 +64,18 @@ class HumanEval(BenchmarkTask):
         return Score(outcome.passed, code, "" if outcome.passed else outcome.reason)
 
 
+# What may stand before `from __future__`: comments, empty lines and a docstring.
+_FUTURE = re.compile(r"from __future__ import [^\n(]*(?:\([^)]*\)[^\n]*)?\n?")
+_DOCSTRING = r"\"\"\"[\s\S]*?\"\"\"[ \t]*\n|'''[\s\S]*?'''[ \t]*\n"
+_HEAD = re.compile(rf"(?:[ \t]*(?:#[^\n]*)?\n|{_DOCSTRING}|{_FUTURE.pattern})*")
+
+
 def program(code: str, prompt: str, entry_point: str) -> str:
     """A whole function runs after the prompt, whose imports and helpers it may use; a bare body continues it."""
-    whole = re.search(rf"^(async\s+)?def\s+{re.escape(entry_point)}\b", code, re.MULTILINE)
-    return f"{prompt}\n\n{code}\n" if whole else f"{prompt}{code}\n"
+    if not re.search(rf"^(async\s+)?def\s+{re.escape(entry_point)}\b", code, re.MULTILINE):
+        return f"{prompt}{code}\n"
+    head = _HEAD.match(code)
+    end = head.end() if head else 0
+    # Imports from the future have to be a program's first, and the prompt comes before the code.
+    future = "".join(line.rstrip("\n") + "\n" for line in _FUTURE.findall(code[:end]))
+    return f"{future}{prompt}\n\n{_FUTURE.sub('', code[:end])}{code[end:]}\n"

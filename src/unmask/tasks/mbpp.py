@@ -40,14 +40,14 @@ class MBPP(BenchmarkTask):
         {
             split: Source("mbpp", rows, sha256, (HUB, "full", split), {"split": split})
             for split, rows, sha256 in (
-                ("test", 500, "839e6da2884b61fc246663c470e47619baf4fa16a1f184370e3ccdce17ec6672"),
-                ("validation", 90, "71e8bb0e4f99e87f147d60ff757a71b024dbc4893a18267e017b2382d0ac0e49"),
-                ("train", 374, "dc73befd84d5cbcab2417fc5e2c61b7d5df1aa2f8867cdf0b5dfce14db173d33"),
-                ("prompt", 10, "c7e0dd59473cfc2f73d09b54a339deb81af7dbd0c554cf6544229797700e33fe"),
+                ("test", 500, "7939bc54f193be512ec32aabb777a8c0d05eff63f1c547084991025ca470d5e2"),
+                ("validation", 90, "9d0e33582decbbac40f6f375de0093c5ea62d62b95c4bf132d1dedac1dcfe07e"),
+                ("train", 374, "0937c7fe63d26705e0c3d838f848200b995cb48fa1b3b7adadb9d42519c5f029"),
+                ("prompt", 10, "3daae9d2c7498106eea9184b6b988d0bb0916f3169cbe7d4a01a8adee8f3d327"),
             )
         },
         adapt,
-        ("task_id", "text", "test_setup_code", "test_list"),
+        ("task_id", "text", "code", "test_setup_code", "test_list"),  # code: its names are what the tests may call
     )
 
     def example(self, record: dict[str, Any], template: str) -> Example:
@@ -58,7 +58,7 @@ class MBPP(BenchmarkTask):
 
     def score(self, example: Example, text: str) -> Score:
         """Fences are removed; the code runs, then the task's setup (two tasks have one), then each test."""
-        code, meta = extract_code(text), example.meta
+        code, meta = extract_code(text, example.meta["names"]), example.meta
         if not code.strip():
             return Score(False, None, "no code in the response")
         # Setup after the solution: it uses the solution's own classes.

@@ -132,10 +132,10 @@ class Functions:
         return stream(self.name, self.version, generate, split, limit, seed)
 
     def score(self, example: Example, text: str) -> Score:
-        code = extract_code(text)
-        if not code.strip():
-            return Score(False, None, "no code in the response")
         tests = example.meta["tests"]
         name = tests[0].removeprefix("assert ").partition("(")[0]
+        code = extract_code(text, [name])
+        if not code.strip():
+            return Score(False, None, "no code in the response")
         outcome = sandbox.judge(code, "\n".join(tests), names=[name], limits=LIMITS)
         return Score(outcome.passed, code, "" if outcome.passed else outcome.reason)
