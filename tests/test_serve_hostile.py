@@ -93,18 +93,49 @@ def test_twenty_clients_vanish_and_the_next_one_is_served(live: Live, small: Mod
     wait_until(lambda: live.idle, 5)
 
 
-def test_a_reader_that_stops_reading_is_dropped_and_holds_nobody_up(live: Live, small: Model) -> None:
-    """The kernel's buffers take a good deal, so ask for much: every step's provisional tokens."""
-    body = json.dumps(slow_request(stream=True, provisional=True, canvas_length=1000)).encode()
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", live.port))
-        connection.sendall(head(CHAT, len(body)) + body)
-        wait_until(lambda: live.service.scheduler.running, 5)
-        start = time.monotonic()
-        assert chat(live.client()).choices[0].message.content == expected(small)
-        assert time.monotonic() - start < 15
-        wait_until(lambda: live.idle, 30)  # dropped after write_timeout, or decoded: never stuck
+def deaf(live: Live, data: bytes) -> socket.socket:
+    """A client that sends what it can and never reads."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", live.port))
+    connection.setblocking(False)
+    with suppress(BlockingIOError):
+        connection.sendall(data)
+    return connection
+
+
+@pytest.fixture(scope="module")
+def hurried(small: Model) -> Iterator[Live]:
+    with running(small, settings(write_timeout=0.5), buffer=4096) as server:
+        yield server
+
+
+@pytest.mark.parametrize("path", [CHAT, "/api/watch"])
+def test_a_reader_that_stops_reading_is_dropped_and_holds_nobody_up(hurried: Live, small: Model, path: str) -> None:
+    fields = slow_request(stream=True, provisional=True, canvas_length=1000, early_stop=False)
+    watched = {"prompt": PROMPT, "decoder": "left-to-right", "canvas_length": 1000}
+    body = json.dumps(fields if path == CHAT else watched).encode()
+    rows = hurried.service.metrics.counters["unmask_rows_total"]
+    with deaf(hurried, head(path, len(body)) + body):
+        wait_until(lambda: hurried.service.scheduler.running, 5)
+        row = hurried.service.scheduler.running[0].row
+        answer = hurried.post(CHAT, json=ask()).json()
+        assert answer["choices"][0]["message"]["content"] == expected(small) and not row.done
+        wait_until(lambda: hurried.idle and not hurried.server.server_state.connections, 30)
+        assert not row.done and hurried.service.metrics.counters["unmask_rows_total"] == rows + 1, (
+            "nobody read the row"
+        )
+
+
+def test_readers_that_stop_before_an_answer_begins_make_room(hurried: Live) -> None:
+    """Answers that wait for full buffers before their first byte, and connections that wait for them to close."""
+    asks = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400
+    clients = [deaf(hurried, asks) for _ in range(12)]
+    wait_until(lambda: any(c.flow.write_paused for c in tuple(hurried.server.server_state.connections)), 10)
+    wait_until(lambda: not hurried.server.server_state.connections, 30)
+    assert hurried.get("/health").status_code == 200
+    for client in clients:
+        client.close()
 
 
 # --- sizes --------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Limits:
     quantum: int = 48  # a row keeps its place this long while others wait
     head_timeout: float = 10.0  # from connecting, or from the first byte, to the end of a request's headers
     body_timeout: float = 20.0
-    write_timeout: float = 30.0  # a reader that takes nothing for so long is dropped
+    write_timeout: float = 30.0  # a reader that leaves its buffers full for so long is dropped
     drain: float = 20.0  # after SIGTERM
 
     def __post_init__(self) -> None:
