@@ -9,8 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 
 class Told(StreamingResponse):
-    """Lets go of what it tells from, however telling ends. A client that vanishes before the first piece, or while one
-    is being sent, leaves the generator as it is, and its rows would be decoded for nobody until it is collected."""
+    """Lets go of what it tells from, however telling ends. A client that vanishes before the first piece, or while
+    one is being sent, leaves the generator as it is, and its rows would be decoded for nobody until it is collected."""
 
     def __init__(
         self, told: AsyncGenerator[str, None], close: Callable[[], None], media_type: str,
