@@ -224,6 +224,14 @@ def in_unit(value: float) -> bool:
     return 0.0 <= value <= 1.0
 
 
+def tempered(value: float) -> bool:
+    """A temperature that neither overflows logits nor drowns them: 0, or far beyond anything of use on both sides."""
+    return value == 0 or 1e-6 <= value <= 100
+
+
+TEMPERED = "must be 0 or between 1e-6 and 100"
+
+
 def finite(value: float) -> bool:
     return math.isfinite(value)
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 class Told(StreamingResponse):
     """Lets go of what it tells from, however telling ends. A client that vanishes before the first piece, or while
-    one is being sent, leaves the generator as it is, and its rows would be decoded for nobody until it is collected."""
+    one is being sent, leaves the generator as it is: its rows would be decoded for nobody until it is collected."""
 
     def __init__(
         self, told: AsyncGenerator[str, None], close: Callable[[], None], media_type: str,
