@@ -225,7 +225,10 @@ def test_silent_connections_are_closed_and_make_room(small: Model) -> None:
     """So are those that send their headers byte by byte, and whoever works meanwhile is left alone."""
     with running(small, settings(connections=8, head_timeout=0.5)) as live:
         silent = [socket.create_connection(("127.0.0.1", live.port), timeout=5) for _ in range(10)]
-        assert live.get("/health").status_code == 503
+        refused = live.get("/health")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_connections")
+        assert refused.headers["Retry-After"] == "1" and refused.headers["Connection"] == "close"
+        assert "x-request-id" in refused.headers and "content-security-policy" in refused.headers
         silent[0].sendall(b"GET /health HTTP/1.1\r\nX: ")
         start = time.monotonic()
         for connection in silent:
@@ -273,6 +276,7 @@ NONSENSE: dict[str, bytes | dict] = {
     "half a character": ask(HALF),
     "half a character in a name": ask(decoder=HALF),
     "half a character in an option": {**ask(), HALF: 1},
+    "half a character in a message's field": {**ask(), "messages": [{"role": "user", "content": "x", HALF: 1}]},
     "half a character in a stop": ask(stop=HALF),
     "spaces only": ask(" \n\t"),
     "an object for text": {**ask(), "messages": [{"role": "user", "content": {}}]},

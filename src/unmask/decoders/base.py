@@ -169,6 +169,11 @@ class Decoder:
     def guidance(self) -> float:
         return 0.0
 
+    @property
+    def canvases_per_forward(self) -> int:
+        """How many canvases one forward may hold for a row: guidance runs a second one beside it."""
+        return 2 if self.guidance > 0 else 1
+
     def patience(self, length: int) -> int:
         """Steps in a row that may commit nothing (Dream's first does) before the loop gives the row up."""
         return length + 8

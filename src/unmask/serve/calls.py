@@ -63,7 +63,7 @@ class Call:
             raise invalid("stop sequences are at most 1024 characters together", "stop")
         n = request.n or 1
         rows = await run_in_threadpool(
-            service.rows, prompts, request.decoder, options, n=n, seed=request.seed or 0,
+            service.rows, prompts, request.decoder, options, n=n, seed=(request.seed or 0) % 2**63,
             canvas_length=request.canvas_length, raw=not chat,
         )  # fmt: skip
         if service.settings.log_prompts:

@@ -65,8 +65,7 @@ def router(service: Service) -> APIRouter:
 
     @api.post("/chat/completions", responses=STREAMED, response_model=ChatCompletion, tags=["completions"])
     async def chat(body: ChatRequest, request: fastapi.Request) -> Response:
-        messages = [message.plain() for message in body.messages]
-        call = await Call.open(service, body, [messages], chat=True)
+        call = await Call.open(service, body, [body.conversation()], chat=True)
         return await respond(request, call, bool(body.stream), ChatCompletion)
 
     @api.post("/completions", responses=STREAMED, response_model=TextCompletion, tags=["completions"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from unmask.serve.limits import Limits
+from unmask.serve.limits import CONNECTIONS, Limits
 
 
 def connection(limits: Limits) -> type[asyncio.Protocol]:
@@ -30,6 +30,10 @@ def connection(limits: Limits) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self.app_state = {
+                **self.app_state,
+                CONNECTIONS: self.connections,
+            }  # for Guard to count
             self.watch()
             self.look()
 

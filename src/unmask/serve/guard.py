@@ -18,8 +18,8 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unmask.serve.errors import ApiError, failed, told
-from unmask.serve.limits import Limits
+from unmask.serve.errors import ApiError, crowded, failed, told
+from unmask.serve.limits import CONNECTIONS, Limits
 from unmask.serve.metrics import Metrics
 
 log = logging.getLogger("unmask.serve")
@@ -75,6 +75,8 @@ class Guard:
         reply = Reply(send)
         start = time.perf_counter()
         try:
+            if len(scope.get("state", {}).get(CONNECTIONS, ())) > self.limits.connections:
+                raise crowded()
             self.admit(scope)
             # HEAD is a GET whose body the server leaves out.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from unmask.errors import UserError
+
+CONNECTIONS = "unmask.connections"  # the key in a request's state under which all connections are found
 
 
 @dataclass(frozen=True)
@@ -36,5 +39,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                raise UserError(f"limit {field.name} must be above 0, not {getattr(self, field.name)}")
+            value = getattr(self, field.name)
+            if not (value > 0 and math.isfinite(value)):
+                raise UserError(f"limit {field.name} must be a finite number above 0, not {value}")

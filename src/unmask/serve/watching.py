@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 from unmask import __version__
 from unmask.serve.calls import ERRORS
 from unmask.serve.errors import ApiError
-from unmask.serve.examples import examples
 from unmask.serve.schemas import WatchRequest
 from unmask.serve.service import Pending, Service
 from unmask.serve.streaming import Told
@@ -74,7 +73,7 @@ class Telling:
 
 
 def router(service: Service) -> APIRouter:
-    api, offered = APIRouter(prefix="/api"), examples(service.model)
+    api = APIRouter(prefix="/api")
     described = service.catalogue.describe(service.model.spec.canvas_length)
 
     @api.get("/page", tags=["page"])
@@ -89,7 +88,7 @@ def router(service: Service) -> APIRouter:
             "max_canvas": min(service.limits.canvas, model.spec.context - 1),
             "max_prompt": service.limits.prompt_chars,
             "decoders": described,
-            "examples": offered,
+            "examples": service.examples,
             "routes": ROUTES,
             "reasons": REASONS,
         }
