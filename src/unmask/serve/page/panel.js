@@ -90,8 +90,8 @@ export class Panel {
     const per = (amount, by, unit) => (by > 0 && amount > 0 ? `${number(amount / by)} ${unit}` : "");
     const rows = {
       NFE: [String(nfe), "forwards"],
-      filled: [`${filled} / ${length}`, per(filled, nfe, "per forward")],
-      tokens: [String(tokens), per(tokens, nfe, "per forward")],
+      filled: [`${filled} / ${length}`, per(filled, nfe, "/ forward")],
+      tokens: [String(tokens), per(tokens, nfe, "/ forward")],
       time: [`${seconds.toFixed(2)} s`, per(tokens, seconds, "tokens/s")],
     };
     for (const [name, [value, more]] of Object.entries(rows)) {
