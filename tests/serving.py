@@ -119,6 +119,17 @@ def wait_until(condition: Any, seconds: float = 20.0) -> None:
         time.sleep(0.005)
 
 
+def head(path: str, length: int | str, *more: str) -> bytes:
+    lines = (
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *more,
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
 class Process:
     """`unmask serve` as a user starts it, on a free port."""
 
