@@ -67,6 +67,7 @@ class Live:
 
     url: str
     service: Service
+    server: uvicorn.Server
 
     @property
     def port(self) -> int:
@@ -87,17 +88,19 @@ class Live:
 
 
 @contextmanager
-def running(model: Model, settings: Settings | None = None) -> Iterator[Live]:
-    """The application in a thread of this process."""
+def running(model: Model, settings: Settings | None = None, buffer: int | None = None) -> Iterator[Live]:
+    """The application in a thread of this process; `buffer` is how much the kernel takes off its hands."""
     settings = settings or Settings(name="small")
     app = create_app(model, settings)
     listening = socket.create_server(("127.0.0.1", 0))
+    if buffer:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     server = uvicorn.Server(configure(app, settings.limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     wait_until(lambda: server.started)
     try:
-        yield Live(f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.service)
+        yield Live(f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.service, server)
     finally:
         server.should_exit = True
         thread.join(15)
@@ -114,6 +117,17 @@ def wait_until(condition: Any, seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
+
+
+def head(path: str, length: int | str, *more: str) -> bytes:
+    lines = (
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *more,
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 class Process:

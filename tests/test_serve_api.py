@@ -20,7 +20,7 @@ from unmask.models import Model
 from unmask.serve.calls import in_fields
 from unmask.serve.catalogue import Catalogue
 from unmask.serve.limits import Limits
-from unmask.serve.service import Settings, public_name
+from unmask.serve.service import Service, Settings, public_name
 from unmask.trace import Trace
 
 
@@ -160,6 +160,11 @@ def test_seeds_and_sampling(client: openai.OpenAI, small: Model) -> None:
     assert len(set(wanted)) > 1
 
 
+def test_a_seed_may_be_any_64_bits(client: openai.OpenAI, small: Model) -> None:
+    out = chat(client, seed=-5, temperature=0.8, extra_body={"decoder": "llada-default"})
+    assert out.choices[0].message.content == expected(small, decoder="llada-default", temperature=0.8, seed=2**63 - 5)
+
+
 def test_max_tokens_and_stop(client: openai.OpenAI, small: Model) -> None:
     full = expected(small)
     out = chat(client, max_tokens=5)
@@ -214,7 +219,7 @@ def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) ->
         ({"temperature": 0.5}, "takes no temperature", "temperature"),
         ({"top_p": 0.5}, "takes no top_p", "top_p"),
         ({"n": 99}, "at most 8 answers", "n"),
-        ({"seed": -1}, "seed", "seed"),
+        ({"seed": 2**63}, "seed", "seed"),
         ({"logprobs": True}, "logprobs is not supported", "logprobs"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools is not supported", "tools"),
         ({"messages": []}, "messages", "messages"),
@@ -228,6 +233,13 @@ def test_models_and_the_name_of_a_folder(client: openai.OpenAI, small: Model) ->
          "Input should be 'text'", "messages.0.content.0.type"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}] * 65}]},
          "at most 64 items, not 65", "messages.0.content"),
+        ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "1"}]}]},
+         "tool_calls is not supported", "messages.0.tool_calls"),
+        ({"messages": [{"role": "user", "content": "x", "nmae": "Mia"}]}, "'nmae' is not", "messages.0.nmae"),
+        ({"messages": [{"role": "user", "content": "x", "x" * 999: 1}]}, "a very long name is not", "messages.0"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache": 1}]}]},
+         "'cache' is not supported", "messages.0.content.0.cache"),
+        ({"stream": True, "stream_options": {"usage": True}}, "'usage' is not", "stream_options.usage"),
         ({"stop": ["a"] * 5}, "at most 4 items, not 5", "stop"),
         ({"extra_body": {"decoder": "x" * 129}}, "at most 128 characters", "decoder"),
         ({"extra_body": {"x" * 100_000: 1}}, "unknown option of rpd: a name of 100000 characters", ""),
@@ -247,7 +259,8 @@ def test_mistakes_are_answered_with_a_sentence(client: openai.OpenAI, fields: di
 
 def test_values_that_ask_for_nothing_are_accepted(client: openai.OpenAI, small: Model) -> None:
     neutral = {"presence_penalty": 0, "frequency_penalty": 0, "logprobs": False, "response_format": {"type": "text"}}
-    out = chat(client, temperature=0, top_p=1, n=1, user="someone", **neutral)
+    said = {"role": "user", "content": PROMPT, "name": "Mia", "tool_calls": None, "audio": None, "annotations": []}
+    out = chat(client, temperature=0, top_p=1, n=1, user="someone", messages=[said], **neutral)
     assert out.choices[0].message.content == expected(small)
 
 
@@ -346,6 +359,12 @@ def test_what_the_page_is_told(live: Live) -> None:
     assert page["examples"] and page["routes"] and page["reasons"]
 
 
+def test_the_examples_are_the_models_whatever_it_is_called() -> None:
+    tiny = unmask.load("tiny", device="cpu")
+    assert Service(tiny, Settings(name="my-model")).examples == Service(tiny, Settings()).examples
+    assert {example["kind"] for example in Service(tiny, Settings()).examples} == {"word problem", "function"}
+
+
 def test_health_and_metrics(live: Live, client: openai.OpenAI) -> None:
     chat(client)
     assert live.get("/health").json()["status"] == "ok"
@@ -357,6 +376,8 @@ def test_health_and_metrics(live: Live, client: openai.OpenAI) -> None:
             name, value = line.rsplit(" ", 1)
             values[name] = float(value)
     assert values['unmask_requests_total{path="/v1/chat/completions",status="200"}'] >= 1
+    live.service.metrics.counters["unmask_forwards_total"] += 123_456_789
+    assert f"{live.service.metrics.counters['unmask_forwards_total']}\n" in live.get("/metrics").text, "every digit"
     assert values["unmask_tokens_total"] >= 1 and values["unmask_steps_total"] >= 1
     assert values['unmask_step_seconds_bucket{le="+Inf"}'] == values["unmask_step_seconds_count"]
     wait_until(lambda: live.idle)

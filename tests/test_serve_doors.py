@@ -114,6 +114,14 @@ def test_every_answer_carries_the_security_headers(live: Live) -> None:
         assert "server" not in answer.headers
 
 
+def test_a_server_that_drains_is_not_called_failed(small: Model) -> None:
+    with running(small) as live:
+        live.service.scheduler.drain(5)
+        live.service.scheduler.thread.join(10)  # nothing is left to do: the thread ends
+        answer = live.get("/health")
+        assert (answer.status_code, answer.json()["status"]) == (503, "draining")
+
+
 # --- load beyond the limits ---------------------------------------------------------------------------------
 
 

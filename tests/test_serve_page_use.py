@@ -1,16 +1,34 @@
-"""The page in a real browser: keyboard, screen readers, phones, light and dark, and what it does when things fail."""
+"""The page in a real browser: keyboard, screen readers, and what it does when things fail."""
 
 from __future__ import annotations
 
 # ruff: noqa: F811 (fixtures are imported, and named again where they are used)
-import json
+from pathlib import Path
 
 import pytest
 
 from serving import Live, running, wait_until
+from unmask.cli import main
 from unmask.models import Model
 from unmask.serve.service import Settings
-from webpage import CANVAS, PROMPT, READY, Browser, decode, drawn, fill, live, needs_browser, page, small, tab, text  # noqa: F401 (fixtures)
+from unmask.trace import Trace
+from webpage import (  # noqa: F401 (fixtures)
+    CANVAS,
+    PROMPT,
+    READY,
+    Browser,
+    alone,
+    decode,
+    drawn,
+    fill,
+    give,
+    live,
+    needs_browser,
+    page,
+    small,
+    tab,
+    text,
+)
 
 pytestmark = needs_browser
 
@@ -68,93 +86,6 @@ def test_everything_has_a_name(page: Browser) -> None:
     assert {"main", "listbox", "option", "slider", "heading"} <= values
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_can_be_read_on_every_route_and_strength(page: Browser, dark: bool) -> None:
-    page.screen(1280, 900, dark=dark)
-    contrasts = page.js(CONTRAST)
-    assert len(contrasts) == 12 * 10
-    low = {name: round(value, 2) for name, value in contrasts.items() if value < 4.5}
-    assert not low
-
-
-# Every route at every strength on a cell of its own; contrast by WCAG's formula.
-CONTRAST = """
-(async () => {
-  const { routes } = await (await fetch('/api/page')).json();
-  const light = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-  const luminance = (rgb) => 0.2126 * light(rgb[0]) + 0.7152 * light(rgb[1]) + 0.0722 * light(rgb[2]);
-  const parse = (text) => {
-    const numbers = text.match(/[\\d.]+/g).slice(0, 3).map(Number);
-    return text.startsWith('rgb') ? numbers.map((n) => n / 255) : numbers;
-  };
-  const cell = document.createElement('span');
-  cell.className = 'um-cell';
-  document.body.append(cell);
-  const found = {};
-  const names = [...Object.keys(routes), 'a third party'];
-  for (const route of names) for (let strength = 0; strength < 10; strength += 1) {
-    cell.dataset.route = route;
-    cell.dataset.strength = strength;
-    const style = getComputedStyle(cell);
-    const clear = style.backgroundColor === 'rgba(0, 0, 0, 0)';
-    const ground = (clear ? getComputedStyle($('.panel')) : style).backgroundColor;
-    const [a, b] = [luminance(parse(style.color)), luminance(parse(ground))].sort((x, y) => y - x);
-    found[`${route} ${strength}`] = (a + 0.05) / (b + 0.05);
-  }
-  cell.remove();
-  return found;
-})()
-"""
-
-
-def test_routes_differ_by_more_than_colour(page: Browser) -> None:
-    """What stands on one canvas together must have different stripes."""
-    decoders = [
-        ("confidence", "stability", "fallback"), ("schedule", "chance"), ("budget", "fallback"), ("order", "given"),
-        ("direct", "independent", "fallback"), ("confidence", "branch", "fallback"),
-    ]  # fmt: skip
-    code = (
-        "((routes) => { const n = document.createElement('span'); n.className = 'um-key'; document.body.append(n);"
-        "const stripe = (r) => { n.dataset.route = r; return getComputedStyle(n).backgroundImage; };"
-        "const seen = routes.map((r) => stripe(r).replace(/(rgb|color)\\([^)]*\\)/g, 'C'));"
-        "n.remove(); return seen; })"
-    )
-    for together in decoders:
-        stripes = page.js(f"{code}({json.dumps(together)})")
-        assert len(set(stripes)) == len(together), (together, stripes)
-
-
-def test_it_fits_a_phone(page: Browser) -> None:
-    page.screen(390, 844, touch=True)
-    decode(page)
-    assert page.js("document.documentElement.scrollWidth") <= 390
-    page.point(".um-cell", click=True)
-    page.wait("!$('#ledger').hidden")
-    box = page.js("(({ left, right, bottom }) => [left, right, bottom])($('#ledger').getBoundingClientRect())")
-    bar = page.js("$('.transport').getBoundingClientRect().top")
-    assert box[0] >= 0 and box[1] <= 390 and box[2] <= bar + 2
-    assert float(page.js("parseFloat(getComputedStyle($('.um-cell')).fontSize)")) >= 11
-    small_targets = page.js(
-        "$$('.transport button, .panel button, #decode').filter((n) => n.getBoundingClientRect().height < 28).length"
-    )
-    assert small_targets == 0
-
-
-def test_light_and_dark_follow_the_system_or_the_button(page: Browser) -> None:
-    ground = "getComputedStyle(document.documentElement).backgroundColor"
-    light = page.js(ground)
-    page.screen(1280, 900, dark=True)
-    dark = page.js(ground)
-    assert light != dark
-    page.point("#theme", click=True)
-    assert page.js(ground) == light and text(page, "#theme") == "Theme: light"
-    page.point("#theme", click=True)
-    page.screen(1280, 900)
-    assert page.js(ground) == dark
-    page.point("#theme", click=True)
-    assert page.js(ground) == light and text(page, "#theme") == "Theme: auto"
-
-
 # --- when things go wrong -----------------------------------------------------------------------------------
 
 
@@ -169,16 +100,51 @@ def test_a_wrong_option_is_explained_where_it_was_given(page: Browser) -> None:
     page.complaints.clear()  # the browser itself notes the 400
 
 
-def test_stop_frees_the_rows(page: Browser, live: Live) -> None:
+def begin(page: Browser) -> None:
+    """Decodes that will go on for a while."""
     fill(page, "#prompt", PROMPT)
     fill(page, "#decoder-a", "left-to-right")
-    fill(page, "#decoder-b", "default")
-    fill(page, "#canvas-length", "96")
+    fill(page, "#decoder-b", "dream-default")
+    fill(page, "#canvas-length", "400")
     page.point("#decode", click=True)
-    page.wait("$$('.um-mark').length > 2")
+    page.wait("$$('.panel').every((panel) => panel.querySelectorAll('.um-mark').length > 2)")
+
+
+def test_stop_frees_the_rows_and_keeps_what_is_there(
+    page: Browser, live: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(page)
     page.point("#decode", click=True)
     wait_until(lambda: live.idle)
     page.wait("$('#decode').textContent === 'Decode'")
+    assert page.js("$$('.badge').map((n) => [n.textContent, n.dataset.state])") == [["stopped", "stopped"]] * 2
+    assert page.js("$$('.problem').every((n) => n.hidden && n.getAttribute('role') === 'alert')"), (
+        "that is no failure"
+    )
+    page.js("$('#last').click()")
+    before = drawn(page, 0)
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.point(".panel header button", click=True)
+    saved = tmp_path / "left-to-right-A.trace.jsonl"
+    wait_until(lambda: saved.exists() and '"end"' in saved.read_text())
+    trace = Trace.load(saved)
+    assert trace.end["finish_reason"] == "stopped" and 2 < trace.end["tokens"] <= len(trace.steps) < 400
+    assert main(["replay", str(saved)]) == 0 and "ended by: whoever watched it" in capsys.readouterr().out
+    give(page, saved)
+    page.wait("$$('.panel').length === 1")
+    assert drawn(page, 0) == before and text(page, ".badge") == "stopped"
+
+
+def test_a_file_takes_the_place_of_what_is_decoding(page: Browser, live: Live, small: Model, tmp_path: Path) -> None:
+    alone(small, "left-to-right").trace.save(tmp_path / "one.jsonl")
+    begin(page)
+    give(page, tmp_path / "one.jsonl")
+    page.wait(f"$$('.um-cell').length === {CANVAS}")
+    wait_until(lambda: live.idle)
+    page.js("new Promise((done) => setTimeout(done, 200))")  # what was aborted has said so by now
+    assert text(page, ".panel h2") == "left-to-right" and text(page, ".badge") == "done"
+    assert page.js("$$('.um-mark').length") == CANVAS and page.js("$('.problem').hidden")
+    assert text(page, "#decode") == "Decode" and not page.js("$('.panel header button').disabled")
 
 
 def test_a_server_that_is_gone_is_said_so(tab: Browser, small: Model) -> None:
@@ -194,9 +160,19 @@ def test_the_page_asks_for_the_key(tab: Browser, small: Model) -> None:
     with running(small, Settings(name="small", api_key="a-long-enough-key")) as server:
         tab.open(server.url)
         tab.wait("!$('#key-form').hidden")
+        fill(tab, "#key", "a-wrong-key")
+        tab.point("#key-form button", click=True)
+        tab.wait("!$('#alert').hidden")
+        assert text(tab, "#alert") == "that key was not accepted"
+        assert tab.js("$('#key').value === '' && document.activeElement.id === 'key'")
         fill(tab, "#key", "a-long-enough-key")
         tab.point("#key-form button", click=True)
         tab.wait(READY)
+        assert tab.js("$('#alert').hidden")
+        fill(tab, "#decoder-b", "")
+        tab.js("$('#key-form').requestSubmit(), $('#model').textContent = ''")
+        tab.wait("$('#model').textContent === 'small'")
+        assert tab.js("$('#decoder-b').value") == "", "what was chosen is kept"
         assert (
             tab.js("Object.keys({...localStorage, ...sessionStorage}).filter((k) => k !== 'unmask-theme').length")
             == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import threading
 import time
@@ -139,6 +140,8 @@ def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, capsys: pyte
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "choose another --port" in says("--model", str(folder), "--port", str(taken.getsockname()[1]))
+    for option in ("--drain", "--deadline"):
+        assert "must be a finite number above 0, not inf" in says("--model", str(folder), option, "inf")
     assert "cannot listen on" in says("--host", "256.1.1.1", "--port", "0")
     assert "did you mean rpd" in says("--model", str(folder), "--port", "0", "--decoder", "rdp")
     assert "no checkpoint folder" in says("--model", "/nowhere/at/all", "--port", "0")
@@ -159,5 +162,8 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 def test_limits_must_make_sense() -> None:
-    with pytest.raises(UserError, match="batch must be above 0"):
+    with pytest.raises(UserError, match="batch must be a finite number above 0"):
         Limits(batch=0)
+    for value in (math.inf, math.nan):
+        with pytest.raises(UserError, match="drain must be a finite number"):
+            Limits(drain=value)

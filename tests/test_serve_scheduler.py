@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 # ruff: noqa: F811 (fixtures are imported, and named again where they are used)
+import copy
+import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 import unmask
 from scheduling import PROMPTS, Broken, job, run, scheduler, self_run, small, texts  # noqa: F401
 from unmask.api import finish, make_row
+from unmask.forward import Forward
 from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.errors import ApiError
@@ -90,6 +94,33 @@ def test_a_big_row_at_the_front_is_not_overtaken_for_ever(small: Model) -> None:
             break
     assert big.tasks[0].steps
     run(subject)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "options", "times"),
+    [("lopa", {"branches": 3, "block_length": 20}, 4), ("llada-default", {"cfg_scale": 1.0, "block_length": 20}, 2)],
+)
+def test_lookahead_and_guidance_count_as_positions(
+    small: Model, decoder: str, options: dict, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = make_row(small, PROMPTS[0], unmask.decoders.get(decoder, **options), canvas_length=20)
+    size = len(row.canvas.ids) * times
+    seen: list[int] = []
+    build = Forward.__init__
+
+    def note(self: Forward, *args: Any) -> None:
+        build(self, *args)
+        seen.append(sum(self.lengths))
+
+    monkeypatch.setattr("unmask.loop.Forward.__init__", note)
+    subject = scheduler(small, batch=8, positions=2 * size)
+    for _ in range(4):
+        subject.submit(Job([copy.deepcopy(row)], time.monotonic() + 60, 60))
+    run(subject)
+    assert size < max(seen) <= 2 * size
+    with pytest.raises(ApiError) as refused:
+        scheduler(small, positions=size - 1).submit(Job([row], time.monotonic() + 60, 60))
+    assert refused.value.status == 400 and f"takes {size} positions" in refused.value.message
 
 
 def test_a_cancelled_job_leaves_before_the_next_step(small: Model) -> None:
@@ -192,7 +223,32 @@ def test_the_thread_survives_a_bug_of_its_own_and_ends_when_told(small: Model) -
         time.sleep(0.005)
     assert fine.error is None and texts(fine)
     subject.close()
-    assert not subject.alive
+    assert not subject.alive and subject.status == "draining"
+
+
+def test_a_thread_that_has_died_takes_no_jobs_and_leaves_nobody_waiting(small: Model) -> None:
+    class Dead(BaseException):
+        """What no handler of errors catches."""
+
+    def die(*_: object) -> None:
+        raise Dead
+
+    subject = scheduler(small)
+    subject.on_step = die  # type: ignore[assignment]
+    subject.thread = threading.Thread(target=lambda: quiet(subject.run, Dead))
+    lost = job(small)
+    subject.start()
+    subject.submit(lost)
+    subject.thread.join(10)
+    assert lost.error and lost.error.status == 503 and subject.status == "failed"
+    with pytest.raises(ApiError) as refused:
+        subject.submit(job(small))
+    assert (refused.value.status, refused.value.code) == (503, "scheduler_stopped")
+
+
+def quiet(call: Any, error: type[BaseException]) -> None:
+    with suppress(error):
+        call()
 
 
 def test_an_answer_that_cannot_be_closed_fails_alone(small: Model, caplog: pytest.LogCaptureFixture) -> None:

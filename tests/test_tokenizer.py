@@ -218,6 +218,16 @@ def test_no_message_can_shape_the_conversation(tokenizer: Tokenizer, parts: list
     assert tokenizer.encode_guarded(user(plain), plain) == tokenizer.encode(tokenizer.render(user(plain)))
 
 
+def test_a_message_of_private_characters_is_text_like_any_other(tokenizer: Tokenizer, family: str) -> None:
+    """What breaks a spelled token must occur nowhere; only who says every such character cannot be helped."""
+    spelled, token = SPELLED[family]
+    frame = tokenizer.encode_chat(user("x")).count(token)
+    assert tokenizer.encode_chat(user("".join(map(chr, range(0xE000, 0xF900))) + spelled)).count(token) == frame
+    every = "".join(map(chr, (*range(0xE000, 0xF900), *range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))))
+    with pytest.raises(UserError, match="leave one out"):
+        tokenizer.encode_chat(user(every + spelled))
+
+
 def test_a_role_is_text_too(tokenizer: Tokenizer, family: str) -> None:
     spelled, token = SPELLED[family]
     ids = tokenizer.encode_chat([{"role": f"user{spelled}", "content": "1"}])

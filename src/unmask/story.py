@@ -21,6 +21,7 @@ CANVAS_LINES = 6  # of the running text, per step
 WAITING = 3  # waiting candidates named per step
 DIFFERENCES = 8  # positions told of the first step that differs
 NOT_CANDIDATES = ("unsure", "turn", "rank")  # counted, not named, as long as others wait
+ENDED = {"stop": "an end token", "length": "the canvas is full", "stopped": "whoever watched it"}
 
 
 def tell(trace: Trace, screen: Console, steps: tuple[int, int] | None = None) -> None:
@@ -191,8 +192,8 @@ def summary(trace: Trace, screen: Console) -> None:
         line += f", {end['branches']} extra branch rows"
     screen.print(Text(line))
     rate = f", {end['tokens'] / end['seconds']:.1f} tokens/s" if end.get("seconds") else ""
-    stopped = "an end token" if end.get("finish_reason") == "stop" else "the canvas is full"
-    screen.print(Text(f"answer  {plural(end.get('tokens', 0), 'token')}{rate}, ended by: {stopped}"))
+    ended = ENDED.get(end.get("finish_reason", ""), ENDED["length"])
+    screen.print(Text(f"answer  {plural(end.get('tokens', 0), 'token')}{rate}, ended by: {ended}"))
     for n, line in enumerate(end.get("text", "").splitlines()):
         screen.print(Text(f"{'        ' if n else 'text    '}{visible(line)}"))
 

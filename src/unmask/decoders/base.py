@@ -169,6 +169,11 @@ class Decoder:
     def guidance(self) -> float:
         return 0.0
 
+    @property
+    def canvases_per_forward(self) -> int:
+        """How many canvases one forward may hold for a row: guidance runs a second one beside it."""
+        return 2 if self.guidance > 0 else 1
+
     def patience(self, length: int) -> int:
         """Steps in a row that may commit nothing (Dream's first does) before the loop gives the row up."""
         return length + 8
@@ -222,6 +227,14 @@ def accepted_types(field: dataclasses.Field) -> tuple[type, ...]:
 
 def in_unit(value: float) -> bool:
     return 0.0 <= value <= 1.0
+
+
+def tempered(value: float) -> bool:
+    """A temperature that neither overflows logits nor drowns them: 0, or far beyond anything of use on both sides."""
+    return value == 0 or 1e-6 <= value <= 100
+
+
+TEMPERED = "must be 0 or between 1e-6 and 100"
 
 
 def finite(value: float) -> bool:

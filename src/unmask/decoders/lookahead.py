@@ -28,6 +28,10 @@ class LoPA(BlockDecoder):
         self.require(in_unit(self.threshold), "threshold must lie in [0, 1]")
         self.require(self.branches >= 0, "branches must be 0 or more")
 
+    @property
+    def canvases_per_forward(self) -> int:
+        return 1 + self.branches
+
     def select(self, view: StepView) -> Generator[Explore, Any, Commit]:
         take, verdict = self.anchor(view)
         rest = np.flatnonzero(~take)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unmask.decoders.base import BlockDecoder, Commit, Decoder, StepView, finite, ranked, verdicts
+from unmask.decoders.base import TEMPERED, BlockDecoder, Commit, Decoder, StepView, finite, ranked, tempered, verdicts
 
 
 def even_schedule(masks: int, steps: int) -> list[int]:
@@ -57,8 +57,10 @@ class LladaDefault(BlockDecoder):
     def check(self) -> None:
         super().check()
         self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
-        self.require(finite(self.temperature) and self.temperature >= 0, "temperature must be 0 or more")
-        self.require(finite(self.cfg_scale) and self.cfg_scale >= 0, "cfg_scale must be 0 or more")
+        self.require(tempered(self.temperature), f"temperature {TEMPERED}")
+        self.require(
+            0 <= self.cfg_scale <= 1000, "cfg_scale must be between 0 and 1000"
+        )  # far more, and logits overflow
         self.require_choice("remasking", ("low_confidence", "random"))
 
     def resolve(self, spec, length: int) -> Decoder:
@@ -131,10 +133,10 @@ class DreamDefault(Decoder):
     def check(self) -> None:
         self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
         self.require(finite(self.eps) and 0 < self.eps < 1, "eps must lie between 0 and 1")
-        self.require(finite(self.temperature) and self.temperature >= 0, "temperature must be 0 or more")
+        self.require(tempered(self.temperature), f"temperature {TEMPERED}")
         self.require(self.top_p is None or 0 < self.top_p <= 1, "top_p must lie in (0, 1]")
         self.require(self.top_k is None or self.top_k >= 1, "top_k must be at least 1")
-        self.require(finite(self.alg_temp) and self.alg_temp >= 0, "alg_temp must be 0 or more")
+        self.require(tempered(self.alg_temp), f"alg_temp {TEMPERED}")
         self.require_choice("alg", ("entropy", "maskgit_plus", "topk_margin", "origin"))
 
     def resolve(self, spec, length: int) -> Decoder:

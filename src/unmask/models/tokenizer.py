@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from unmask.models.spec import ModelSpec, read_json
 
 Message = Mapping[str, str]
 
+# Characters without a meaning of their own, the likeliest to occur in no message.
+PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
 # Qwen2's split: contractions, words, single digits, punctuation runs, line ends, spaces.
 QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -96,7 +99,10 @@ class Tokenizer:
     def encode_guarded(self, messages: Sequence[Message], said: str) -> list[int]:
         """As `encode_chat`, where messages spell special tokens: each spelling is broken by a character that occurs
         nowhere, so that the special tokens of the rendered text are the template's."""
-        guard = next(chr(c) for c in range(0xE000, 0xF900) if chr(c) not in said)
+        used = set(said)
+        guard = next((sign for sign in map(chr, chain.from_iterable(PRIVATE)) if sign not in used), None)
+        if guard is None:
+            raise UserError("the messages use every private-use character there is: leave one out")
         spelled = re.compile("|".join(map(re.escape, sorted(self.special_ids, key=len, reverse=True))))
 
         def broken(text: Any) -> Any:

@@ -12,7 +12,7 @@ from unmask import __version__
 from unmask.models import Model
 from unmask.serve import assets, completions, errors, watching
 from unmask.serve.guard import Guard
-from unmask.serve.responses import Health, Status
+from unmask.serve.responses import Health
 from unmask.serve.service import Service, Settings
 
 
@@ -50,8 +50,7 @@ def operations(service: Service) -> APIRouter:
     @api.get("/health", response_model=Health, responses={503: {"model": Health}})
     async def health() -> Response:
         """200 while requests are taken; 503 while shutting down, or if the scheduler's thread has died."""
-        scheduler = service.scheduler
-        status: Status = "failed" if not scheduler.alive else "ok" if scheduler.closing_at is None else "draining"
+        status = service.scheduler.status
         body = Health(status=status, model=service.model.name, version=__version__)
         return JSONResponse(body.model_dump(), 200 if status == "ok" else 503)
 

@@ -7,7 +7,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class Call:
             raise invalid("stop sequences are at most 1024 characters together", "stop")
         n = request.n or 1
         rows = await run_in_threadpool(
-            service.rows, prompts, request.decoder, options, n=n, seed=request.seed or 0,
+            service.rows, prompts, request.decoder, options, n=n, seed=(request.seed or 0) % 2**63,
             canvas_length=request.canvas_length, raw=not chat,
         )  # fmt: skip
         if service.settings.log_prompts:
@@ -111,15 +111,13 @@ class Call:
         completion = sum(answer.tokens for answer in answers)
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
-    async def stream(self) -> AsyncIterator[str]:
+    async def stream(self) -> AsyncGenerator[str, None]:
         """Server-sent events: deltas of the committed prefix, per choice, then how each ended."""
         try:
             async for event in self.events():
                 yield event
         except ApiError as error:
             yield sse(error.body)
-        finally:  # also when the client is gone: this generator is closed, and its rows leave
-            self.pending.close()
 
     async def events(self) -> AsyncIterator[str]:
         tasks = self.pending.job.tasks

@@ -149,7 +149,8 @@ def configure(app: Any, limits: Limits) -> uvicorn.Config:
 
     return uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, http=connection(limits), loop="asyncio",
-        lifespan="on", ws="none", limit_concurrency=limits.connections,
+        lifespan="on", ws="none",
+        limit_concurrency=2 * limits.connections,  # answers in plain text, where Guard's own is not enough
         timeout_graceful_shutdown=int(limits.drain) + 5,
     )  # fmt: skip
 

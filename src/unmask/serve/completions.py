@@ -8,7 +8,7 @@ from typing import Any
 
 import fastapi
 from fastapi import APIRouter
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from pydantic import BaseModel
 
 from unmask.api import Prompt
@@ -17,6 +17,7 @@ from unmask.serve.errors import ApiError
 from unmask.serve.responses import ChatCompletion, ModelCard, ModelList, TextCompletion
 from unmask.serve.schemas import ChatRequest, CompletionRequest
 from unmask.serve.service import Service
+from unmask.serve.streaming import Told
 
 
 async def until_gone(request: fastapi.Request) -> None:
@@ -26,8 +27,7 @@ async def until_gone(request: fastapi.Request) -> None:
 
 async def respond(http: fastapi.Request, call: Call, stream: bool, shape: type[BaseModel]) -> Response:
     if stream:
-        headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}
-        return StreamingResponse(call.stream(), media_type="text/event-stream", headers=headers)
+        return Told(call.stream(), call.pending.close, "text/event-stream", {"Cache-Control": "no-cache"})
     gone = asyncio.ensure_future(until_gone(http))
     done = asyncio.ensure_future(call.pending.finished())
     try:
@@ -65,8 +65,7 @@ def router(service: Service) -> APIRouter:
 
     @api.post("/chat/completions", responses=STREAMED, response_model=ChatCompletion, tags=["completions"])
     async def chat(body: ChatRequest, request: fastapi.Request) -> Response:
-        messages = [message.plain() for message in body.messages]
-        call = await Call.open(service, body, [messages], chat=True)
+        call = await Call.open(service, body, [body.conversation()], chat=True)
         return await respond(request, call, bool(body.stream), ChatCompletion)
 
     @api.post("/completions", responses=STREAMED, response_model=TextCompletion, tags=["completions"])

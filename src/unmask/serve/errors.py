@@ -83,6 +83,20 @@ def closing() -> ApiError:
     return ApiError(503, "the server is shutting down", "shutting_down", headers={"Retry-After": "5"})
 
 
+def stopped() -> ApiError:
+    return ApiError(503, "the scheduler has stopped: the server must be started again", "scheduler_stopped")
+
+
+def oversized(positions: int, most: int) -> ApiError:
+    message = f"a step of this request takes {positions} positions (prompt and canvas, times lookahead or guidance)"
+    return invalid(f"{message}; the limit is {most}: shorten the prompt or the canvas, or take fewer branches")
+
+
+def crowded() -> ApiError:
+    headers = {"Retry-After": "1", "Connection": "close"}
+    return ApiError(503, "too many connections; try again in 1 s", "too_many_connections", headers=headers)
+
+
 def failed(message: str, code: str = "decode_failed") -> ApiError:
     return ApiError(500, message, code, headers=NO_RETRY)
 

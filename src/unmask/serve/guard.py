@@ -1,7 +1,6 @@
 """The outermost layer: everything that is decided before a request is understood, and headers on every answer.
 
-Plain ASGI rather than a framework's middleware, because bodies are bounded while they arrive, and sending is
-bounded in time.
+Plain ASGI rather than a framework's middleware, because bodies are bounded while they arrive.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unmask.serve.errors import ApiError, failed, told
-from unmask.serve.limits import Limits
+from unmask.serve.errors import ApiError, crowded, failed, told
+from unmask.serve.limits import CONNECTIONS, Limits
 from unmask.serve.metrics import Metrics
 
 log = logging.getLogger("unmask.serve")
@@ -50,8 +49,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
-class SlowReader(Exception):
-    """The client has stopped reading; the request behind it is given up."""
+class Broken(Exception):
+    """An answer that has begun cannot be finished: the server cuts the connection, the only honest end."""
 
 
 class Guard:
@@ -73,18 +72,17 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = Reply(send, self.limits.write_timeout)
+        reply = Reply(send)
         start = time.perf_counter()
         try:
+            if len(scope.get("state", {}).get(CONNECTIONS, ())) > self.limits.connections:
+                raise crowded()
             self.admit(scope)
             # HEAD is a GET whose body the server leaves out.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self.app(asked, await self.read(scope, receive), reply)
         except ApiError as error:
             await reply.error(error, scope, receive)
-        except SlowReader:
-            log.info("%s gave up on a client that stopped reading", reply.id)
-            raise  # the server closes the connection
         except Exception as error:
             log.error("%s failed with %s", reply.id, told(error))
             await reply.error(failed("internal error", "internal_error"), scope, receive)
@@ -154,10 +152,10 @@ class Guard:
 
 
 class Reply:
-    """`send` with our headers and a time limit; knows whether the answer has begun."""
+    """`send` with our headers; knows whether the answer has begun."""
 
-    def __init__(self, send: Send, timeout: float) -> None:
-        self.send, self.timeout = send, timeout
+    def __init__(self, send: Send) -> None:
+        self.send = send
         self.id, self.status = f"req-{uuid.uuid4().hex[:16]}", 0
 
     async def __call__(self, message: Message) -> None:
@@ -168,15 +166,11 @@ class Reply:
             for name, value in SECURITY.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
-        try:
-            async with asyncio.timeout(self.timeout):
-                await self.send(message)
-        except TimeoutError:
-            raise SlowReader from None
+        await self.send(message)
 
     async def error(self, error: ApiError, scope: Scope, receive: Receive) -> None:
         if self.status:
-            raise SlowReader  # the answer has begun: cutting the connection is the only honest end
+            raise Broken from error
         if error.status in (408, 413):
             error.headers |= CLOSE  # the rest of the body is not read
         await error.response()(scope, receive, self)

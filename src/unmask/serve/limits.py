@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from unmask.errors import UserError
+
+CONNECTIONS = "unmask.connections"  # the key in a request's state under which all connections are found
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,11 @@ class Limits:
     quantum: int = 48  # a row keeps its place this long while others wait
     head_timeout: float = 10.0  # from connecting, or from the first byte, to the end of a request's headers
     body_timeout: float = 20.0
-    write_timeout: float = 30.0  # a reader that takes nothing for so long is dropped
+    write_timeout: float = 30.0  # a reader that leaves its buffers full for so long is dropped
     drain: float = 20.0  # after SIGTERM
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                raise UserError(f"limit {field.name} must be above 0, not {getattr(self, field.name)}")
+            value = getattr(self, field.name)
+            if not (value > 0 and math.isfinite(value)):
+                raise UserError(f"limit {field.name} must be a finite number above 0, not {value}")

@@ -36,7 +36,7 @@ class Metrics:
         self.lock = threading.Lock()
         self.gauges = gauges or {}
         self.requests: dict[tuple[str, int], int] = {}
-        self.counters = dict.fromkeys(COUNTERS, 0.0)
+        self.counters = dict.fromkeys(COUNTERS, 0)
         self.warnings = dict.fromkeys(KINDS, 0)
         self.step = Histogram("unmask_step_seconds", "Duration of one step of the batch.")
         self.request = Histogram("unmask_request_seconds", "Duration of requests that decode, queueing included.")
@@ -74,13 +74,13 @@ class Metrics:
         for (path, status), count in sorted(self.requests.items()):
             yield f'unmask_requests_total{{path="{path}",status="{status}"}} {count}'
         for name, text in COUNTERS.items():
-            yield f"# HELP {name} {text}\n# TYPE {name} counter\n{name} {self.counters[name]:g}"
+            yield f"# HELP {name} {text}\n# TYPE {name} counter\n{name} {self.counters[name]}"
         yield "# HELP unmask_warnings_total Answers by what went wrong in their decode."
         yield "# TYPE unmask_warnings_total counter"
         for code, count in sorted(self.warnings.items()):
             yield f'unmask_warnings_total{{code="{code}"}} {count}'
         for name, (text, value) in self.gauges.items():
-            yield f"# HELP {name} {text}\n# TYPE {name} gauge\n{name} {value():g}"
+            yield f"# HELP {name} {text}\n# TYPE {name} gauge\n{name} {value()!r}"
         yield from self.step.lines()
         yield from self.request.lines()
 

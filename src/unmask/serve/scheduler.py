@@ -13,13 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from unmask.api import Generation
 from unmask.loop import Row
-from unmask.serve.errors import ApiError, busy, closing, expired, failed, told
+from unmask.serve.errors import ApiError, busy, closing, expired, failed, oversized, stopped, told
 from unmask.serve.isolation import step_isolated
 from unmask.serve.limits import Limits
+from unmask.serve.responses import Status
 
 log = logging.getLogger("unmask.serve")
 
@@ -39,6 +41,11 @@ class Task:
     steps: int = 0  # trace steps that are complete and may be read
     prefix: tuple[int, ...] = ()  # the committed canvas up to the first mask
     result: Generation | None = None
+
+    @cached_property
+    def cost(self) -> int:
+        """Positions it may add to a forward, lookahead and guidance included."""
+        return len(self.row.canvas.ids) * self.row.decoder.canvases_per_forward
 
 
 @dataclass(eq=False)
@@ -88,11 +95,20 @@ class Scheduler:
     def alive(self) -> bool:
         return self.thread.is_alive()
 
+    @property
+    def status(self) -> Status:
+        """The thread of a server that has drained has ended, too: that is no failure."""
+        if self.closing_at is not None:
+            return "draining"
+        return "ok" if self.alive or self.thread.ident is None else "failed"
+
     def submit(self, job: Job) -> None:
         """All rows join the line, or the job is refused."""
+        if (most := max(task.cost for task in job.tasks)) > self.limits.positions:
+            raise oversized(most, self.limits.positions)
         with self.wake:
-            if self.closing_at is not None:
-                raise closing()
+            if self.status != "ok":
+                raise closing() if self.status == "draining" else stopped()
             free = self.room - len(self.running) + self.limits.queue - len(self.waiting)
             if len(job.tasks) > free:
                 raise busy(self.interval * max(1, len(self.waiting)) / 4)
@@ -117,6 +133,12 @@ class Scheduler:
     # --- the scheduler's own thread --------------------------------------------------------------------------
 
     def run(self) -> None:
+        try:
+            self.rounds()
+        finally:  # whatever ended it: nobody waits for a thread that is gone
+            self.fail_all(stopped())
+
+    def rounds(self) -> None:
         while True:
             with self.wake:
                 while not (self.waiting or self.running):
@@ -174,9 +196,9 @@ class Scheduler:
             while len(self.running) > self.room:  # memory was short: the latest go back to the front
                 self.waiting.appendleft(self.running.pop())
             self.rotate()
-            used = sum(len(task.row.canvas.ids) for task in self.running)
+            used = sum(task.cost for task in self.running)
             while self.waiting and len(self.running) < self.room:
-                used += len(self.waiting[0].row.canvas.ids)
+                used += self.waiting[0].cost
                 if self.running and used > self.limits.positions:
                     break
                 task = self.waiting.popleft()

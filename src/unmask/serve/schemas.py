@@ -24,13 +24,13 @@ Name = Annotated[str, Field(max_length=128), AfterValidator(whole_text)]
 
 
 class TextPart(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="allow")
     type: Literal["text"]
     text: Text
 
 
 class Message(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="allow")
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | Annotated[list[TextPart], Field(max_length=64)]
 
@@ -40,8 +40,24 @@ class Message(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="allow")
     include_usage: bool | None = None
+
+
+def refuse_unknown(given: BaseModel, place: str) -> None:
+    """Nothing is ignored in silence: what a part of a request says beyond its fields must ask for nothing."""
+    for field, value in (given.model_extra or {}).items():
+        if field in TOLERATED or (field in UNSUPPORTED and not value):
+            continue
+        name = field if field in UNSUPPORTED else repr(field) if len(field) <= 64 else "a field with a very long name"
+        known = f"{place}.{field}" if field.isidentifier() and len(field) <= 64 else place
+        raise invalid(f"{place}: {name} is not supported: leave it out", known, "unsupported_parameter")
+
+
+# What a client sends along with a message or in stream_options that changes no answer here ...
+TOLERATED = ("name", "refusal", "annotations", "include_obfuscation")
+# ... and what would change it, unless it is null or empty.
+UNSUPPORTED = ("tool_calls", "function_call", "audio")
 
 
 class Request(BaseModel):
@@ -52,7 +68,7 @@ class Request(BaseModel):
     model: Name
     decoder: Name | None = Field(None, description="a name from /v1/decoders; the server's own by default")
     canvas_length: int | None = Field(None, ge=1, description="positions to decode; the model's own by default")
-    seed: int | None = Field(None, ge=0, le=2**63 - 1)
+    seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     n: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1, description="cuts the answer; the canvas keeps its length")
     stop: Text | Annotated[list[Text], Field(max_length=4)] | None = None
@@ -70,6 +86,8 @@ class Request(BaseModel):
 
     def decoder_options(self) -> dict[str, Any]:
         """What remains after OpenAI's fields that change nothing here are set aside, and the others refused."""
+        if self.stream_options:
+            refuse_unknown(self.stream_options, "stream_options")
         extra = dict(self.model_extra or {})
         for field, neutral in NEUTRAL.items():
             if field in extra and extra.pop(field) not in neutral:
@@ -103,6 +121,13 @@ IGNORED = (
 class ChatRequest(Request):
     messages: Annotated[list[Message], Field(min_length=1)]
     max_completion_tokens: int | None = Field(None, ge=1)
+
+    def conversation(self) -> list[dict[str, str]]:
+        for i, message in enumerate(self.messages):
+            refuse_unknown(message, f"messages.{i}")
+            for j, part in enumerate([] if isinstance(message.content, str) else message.content):
+                refuse_unknown(part, f"messages.{i}.content.{j}")
+        return [message.plain() for message in self.messages]
 
 
 class CompletionRequest(Request):

@@ -15,6 +15,7 @@ from unmask.loop import Loop, Row
 from unmask.models import Model
 from unmask.serve.catalogue import Catalogue
 from unmask.serve.errors import invalid, misused
+from unmask.serve.examples import examples
 from unmask.serve.limits import Limits
 from unmask.serve.metrics import Metrics
 from unmask.serve.scheduler import Job, Scheduler
@@ -35,6 +36,7 @@ class Settings:
 class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.limits = settings, settings.limits
+        self.examples = examples(model)  # goes by the model's own name
         self.model = replace(model, name=settings.name or public_name(model.name))
         self.catalogue = Catalogue(self.model, self.limits)
         self.catalogue.entry(settings.decoder)

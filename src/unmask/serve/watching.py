@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from unmask import __version__
 from unmask.serve.calls import ERRORS
 from unmask.serve.errors import ApiError
-from unmask.serve.examples import examples
 from unmask.serve.schemas import WatchRequest
 from unmask.serve.service import Pending, Service
+from unmask.serve.streaming import Told
 from unmask.trace import FORMAT, VERSION, Step
 from unmask.view import REASONS, ROUTES
 
@@ -36,7 +36,7 @@ class Telling:
         self.service, self.pending, self.task = service, pending, pending.job.tasks[0]
         self.known: set[int] = set()
 
-    async def lines(self) -> AsyncIterator[str]:
+    async def lines(self) -> AsyncGenerator[str, None]:
         try:
             header = self.task.row.trace.header
             words = self.service.model.tokenizer.unknown_words(str(header["prompt"]))
@@ -63,8 +63,6 @@ class Telling:
             yield line({"end": trace.end})
         except ApiError as error:
             yield line(error.body)
-        finally:
-            self.pending.close()
 
     def step(self, step: Step) -> str:
         fresh = set(step.token.tolist()) - self.known
@@ -75,7 +73,7 @@ class Telling:
 
 
 def router(service: Service) -> APIRouter:
-    api, offered = APIRouter(prefix="/api"), examples(service.model)
+    api = APIRouter(prefix="/api")
     described = service.catalogue.describe(service.model.spec.canvas_length)
 
     @api.get("/page", tags=["page"])
@@ -90,7 +88,7 @@ def router(service: Service) -> APIRouter:
             "max_canvas": min(service.limits.canvas, model.spec.context - 1),
             "max_prompt": service.limits.prompt_chars,
             "decoders": described,
-            "examples": offered,
+            "examples": service.examples,
             "routes": ROUTES,
             "reasons": REASONS,
         }
@@ -103,6 +101,6 @@ def router(service: Service) -> APIRouter:
         if service.settings.log_prompts:
             log.info("prompts: %r", [body.prompt])
         telling = Telling(service, service.submit(rows, None))
-        return StreamingResponse(telling.lines(), media_type=NDJSON, headers={"X-Accel-Buffering": "no"})
+        return Told(telling.lines(), telling.pending.close, NDJSON)
 
     return api

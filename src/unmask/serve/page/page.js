@@ -21,17 +21,18 @@ async function start() {
   byId("form").addEventListener("submit", (event) => (event.preventDefault(), page.stopping ? stop() : decode()));
   byId("open").addEventListener("change", (event) => open([...event.target.files]).then(() => (event.target.value = "")));
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => drop(event, name));
-  byId("key-form").addEventListener("submit", (event) => (event.preventDefault(), useKey(byId("key").value), connect()));
+  byId("key-form").addEventListener("submit", (event) => (event.preventDefault(), connect(byId("key").value)));
   for (const id of ["decoder-a", "decoder-b", "canvas-length"]) byId(id).addEventListener("change", () => player.runs.length || blank());
   await connect();
 }
 
-async function connect() {
+/** With a key that was typed in, if the server asks for one. */
+async function connect(given = null) {
+  useKey(given);
   try {
     page.offer = await offer();
   } catch (error) {
-    byId("key-form").hidden = error.status !== 401;
-    if (error.status === 401) byId("key").focus();
+    if (error.status === 401) ask(given === null ? "" : "that key was not accepted");
     else complain(error.message);
     return;
   }
@@ -40,9 +41,18 @@ async function connect() {
   say(byId("model"), page.offer.model);
   page.panels.forEach((panel) => (panel.meanings = page.offer.routes));
   explain(page.offer);
-  page.form = new Form(page.offer);
-  blank();
+  if (!page.form) {
+    page.form = new Form(page.offer); // once: it listens to the fields, and keeps what was typed into them
+    blank();
+  }
   document.documentElement.dataset.ready = "";
+}
+
+function ask(complaint) {
+  complain(complaint);
+  byId("key-form").hidden = false;
+  byId("key").value = "";
+  byId("key").focus();
 }
 
 /** Before the first decode: empty canvases, so that one sees what there is to fill. */
@@ -80,15 +90,15 @@ async function decode() {
   load(runs, requests.map((request) => request.decoder));
   player.play();
   reveal();
+  const heard = (run, i) => page.stopping === controller && arrived(run, i); // not once another run has been opened
   await Promise.all(requests.map(async (request, i) => {
     try {
-      const run = await watch(request, controller.signal, (news) => arrived(news, i));
-      arrived(run, i);
+      heard(await watch(request, controller.signal, (run) => heard(run, i)), i);
     } catch (error) {
-      runs[i].error = error.name === "AbortError" ? "stopped" : error.message;
-      page.panels[i].fail(runs[i].error);
-      if (error instanceof Refused && error.status === 401) byId("key-form").hidden = false;
-      settle();
+      if (error.name === "AbortError") runs[i].stopped = true;
+      else runs[i].error = error.message;
+      if (error instanceof Refused && error.status === 401 && page.stopping === controller) ask("");
+      heard(runs[i], i);
     }
   })); // prettier-ignore
 }
@@ -96,11 +106,11 @@ async function decode() {
 /** A run has grown, or has just begun: it takes its place in the player. */
 function arrived(run, i) {
   if (player.runs[i] !== run) {
-    if (!run.header && !run.error) return;
+    if (!run.header && run.live) return;
     player.runs[i] = run;
     page.panels[i].show(run);
   }
-  if (run.error && !run.header) page.panels[i].fail(run.error);
+  if (!run.header) page.panels[i].ended(run);
   settle();
   draw();
 }
@@ -130,6 +140,13 @@ function stop() {
   page.stopping.abort();
 }
 
+/** What is decoding makes room for something else: nothing more is heard of it. */
+function abandon() {
+  stop();
+  page.stopping = null;
+  busy(false);
+}
+
 function busy(on) {
   say(byId("decode"), on ? "Stop" : "Decode");
   byId("decode").classList.toggle("stop", on);
@@ -148,7 +165,7 @@ async function open(files) {
   try {
     if (files.length > 2) throw new TraceError("open one run, or two to compare");
     const runs = await Promise.all(files.map(async (file) => Run.parse(await file.text(), file.name)));
-    if (page.stopping) stop();
+    if (page.stopping) abandon();
     complain("");
     byId("intro").hidden = true;
     seatPanels(runs.length);

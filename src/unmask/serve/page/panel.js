@@ -25,7 +25,7 @@ export class Panel {
     this.counters = Object.fromEntries(COUNTERS.map(([name]) => [name, { value: el("dd"), more: el("dd", { class: "more" }) }]));
     this.answer = el("div", { class: "answer", "aria-label": `text ${side}` });
     this.legend = el("ul", { class: "um-legend", "aria-label": "routes" });
-    this.problem = el("p", { class: "problem", hidden: true });
+    this.problem = el("p", { class: "problem", role: "alert", hidden: true });
     this.notes = el("div", { class: "notes", role: "status" });
     this.save = el("button", { type: "button", class: "quiet", disabled: true, onclick: () => this.download() }, "Save run");
     this.node = el("section", { class: "panel", "aria-label": `decoder ${side}` },
@@ -60,8 +60,10 @@ export class Panel {
     this.count({ nfe: 0, filled: 0, seconds: 0 }, length, 0);
   }
 
-  fail(message) {
-    say(this.problem, message);
+  /** It failed, and why; or it was stopped, which is no failure. */
+  ended(run) {
+    if (!run.error) return this.state("stopped");
+    say(this.problem, run.error);
     this.problem.hidden = false;
     this.state("failed");
   }
@@ -78,8 +80,8 @@ export class Panel {
     this.map.draw(run, count, position);
     this.tell(run, count);
     this.key(run, count);
-    this.save.disabled = !run.end;
-    if (run.error) this.fail(run.error);
+    this.save.disabled = !(run.end || run.stopped);
+    if (run.error || run.stopped) this.ended(run);
     else this.state(run.live ? "decoding" : count < run.steps.length ? "" : "done");
     this.note(run, count === run.steps.length);
   }
@@ -88,8 +90,8 @@ export class Panel {
     const per = (amount, by, unit) => (by > 0 && amount > 0 ? `${number(amount / by)} ${unit}` : "");
     const rows = {
       NFE: [String(nfe), "forwards"],
-      filled: [`${filled} / ${length}`, per(filled, nfe, "per forward")],
-      tokens: [String(tokens), per(tokens, nfe, "per forward")],
+      filled: [`${filled} / ${length}`, per(filled, nfe, "/ forward")],
+      tokens: [String(tokens), per(tokens, nfe, "/ forward")],
       time: [`${seconds.toFixed(2)} s`, per(tokens, seconds, "tokens/s")],
     };
     for (const [name, [value, more]] of Object.entries(rows)) {

@@ -15,6 +15,7 @@ export class Run {
     this.steps = [];
     this.end = null;
     this.error = null; // a sentence, where the decode failed
+    this.stopped = false; // by whoever watched it
     this.unknownWords = []; // of the prompt
     this.warnings = []; // what the decode did that its answer may not survive: {code, sentence, fix}
     this.pieces = { __proto__: null }; // token -> text; a file may name any key
@@ -47,8 +48,13 @@ export class Run {
     else if (data.warnings) this.warnings = data.warnings.map(({ code, sentence, fix }) => ({ code: String(code), sentence: String(sentence), fix: String(fix) }));
     else if (data.pieces && !data.format) Object.assign(this.pieces, data.pieces);
     else if (data.step) this.addStep(data.step, line);
-    else if (data.end) [this.end, this.endLine] = [data.end, line];
+    else if (data.end) this.close(data.end, line);
     else this.open(data, line);
+  }
+
+  close(end, line) {
+    [this.end, this.endLine] = [end, line];
+    this.stopped = end.finish_reason === "stopped";
   }
 
   open(data, line) {
@@ -63,6 +69,7 @@ export class Run {
     this.length = data.canvas_length;
     this.params = { decoder: data.decoder, ...data.params };
     this.committed = new Array(this.length).fill(null); // position -> {step, token, route, values}
+    this.branches = 0; // lookahead rows so far
     this.totals = [{ nfe: 0, filled: 0, seconds: 0 }]; // after 0, 1, 2 ... steps
     this.firstEnd = this.length; // the first position that holds an end token
     for (const [position, token] of Object.entries(data.fixed ?? {})) {
@@ -89,6 +96,7 @@ export class Run {
     const before = this.totals[number];
     const spent = Object.values(raw.seconds).reduce((sum, value) => sum + Number(value), 0);
     this.totals.push({ nfe: raw.nfe, filled: before.filled + filled, seconds: before.seconds + spent });
+    this.branches += Number(raw.branches ?? 0);
     this.steps.push(step);
     this.lines.push(line);
   }
@@ -99,7 +107,7 @@ export class Run {
   }
 
   get live() {
-    return !this.end && !this.error;
+    return !this.end && !this.error && !this.stopped;
   }
 
   piece(token) {
@@ -171,7 +179,21 @@ export class Run {
 
   /** The file that `unmask replay` and this page open. */
   file() {
-    return [this.headerLine, ...this.lines, this.endLine].join("\n") + "\n";
+    const ends = this.end ? [this.headerLine, this.endLine] : this.halves();
+    return [ends[0], ...this.lines, ends[1]].join("\n") + "\n";
+  }
+
+  /** Header and end of a run that was stopped: the server would have told them last. */
+  halves() {
+    const all = this.steps.length;
+    const held = this.committed.filter((token) => token !== null);
+    const answer = this.committed.slice(0, this.firstEnd).filter((token) => token !== null);
+    const end = {
+      text: answer.map(({ token }) => this.piece(token)).join(""), tokens: answer.length,
+      non_eos: held.filter(({ token }) => !this.ends(token)).length, canvas: this.length, finish_reason: "stopped",
+      nfe: this.totals[all].nfe, branches: this.branches, seconds: this.totals[all].seconds,
+    }; // prettier-ignore
+    return [{ ...this.header, pieces: this.pieces }, { end }].map((line) => JSON.stringify(line));
   }
 }
 

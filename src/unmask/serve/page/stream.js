@@ -64,7 +64,8 @@ async function follow(body, run, signal, onNews) {
     }
     if (run.live) run.error = "the connection ended before the decode did";
   } catch {
-    run.error ??= signal.aborted ? "stopped" : "the connection was lost";
+    if (signal.aborted) run.stopped = run.live;
+    else run.error ??= "the connection was lost";
   }
   onNews(run);
 }
