@@ -127,12 +127,31 @@ def test_damaged_checkpoints(name, sentence, refused, tmp_path):
         ('{"canvas_length": null}', "canvas_length must be"),
         ('{"canvas_length": 64.5}', "canvas_length must be"),
         ('{"rpd": {"beta": -1}}', "beta must be 0 or more"),
+        ('{"canvas_lenght": 12}', "unknown entry 'canvas_lenght'; did you mean canvas_length"),
     ],
 )
 def test_a_models_own_settings_are_checked(content, sentence, refused, tmp_path):
     folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
     (folder / "unmask.json").write_text(content)
     assert sentence in refused("generate", "hello", "-m", folder)
+
+
+@pytest.mark.parametrize("template", [["x"], 5, {"a": 1}, [{"name": "default"}], [{"template": 5}]])
+def test_a_chat_template_that_is_none(template, refused, tmp_path):
+    folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": template}))
+    assert f"{path}: chat_template must be a text" in refused("generate", "hello", "-m", folder)
+
+
+def test_a_chat_template_that_is_no_text(refused, tmp_path):
+    folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
+    path = folder / "chat_template.jinja"
+    path.write_bytes(b"\xff\xfe")
+    assert f"{path} cannot be read as text" in refused("generate", "hello", "-m", folder)
+    path.unlink()
+    path.mkdir()
+    assert f"{path} cannot be read as text" in refused("generate", "hello", "-m", folder)
 
 
 def test_added_tokens_that_are_none(refused, tmp_path):
