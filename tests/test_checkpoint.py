@@ -275,7 +275,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 UNHEARD_OF = {
     "quantization_config": {"bits": 4}, "qk_norm": True, "partial_rotary_factor": 0.5,
-    "final_logit_softcapping": 30.0, "attention_multiplier": 0.1, "logit_scale": 0.1, "num_experts": 8, "head_dim": 7, "hidden_act_2": "gelu",
+    "final_logit_softcapping": 30.0, "attention_multiplier": 0.1, "logit_scale": 0.1, "num_experts": 8, "head_dim": 7,
+    "hidden_act_2": "gelu",
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "layer_types": ["sliding_attention"],
     "rope_scaling_factor": 4.0,
 }  # fmt: skip

@@ -85,14 +85,18 @@ def test_the_cache_is_read_without_a_network(tmp_path):
     (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
     (snapshot / "1.safetensors").touch()
     (snapshot / "2.safetensors").touch()
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        (snapshot / name).touch()
     code = (
         "from unmask.cli.cache import cached; from pathlib import Path; "
         "print(cached('org/name', 'abc'), cached('org/name', 'def'), cached('org/other', None)); "
-        f"Path({str(snapshot / '2.safetensors')!r}).unlink(); print(cached('org/name', 'abc'))"
+        f"Path({str(snapshot / '2.safetensors')!r}).unlink(); print(cached('org/name', 'abc')); "
+        f"Path({str(snapshot / '2.safetensors')!r}).touch(); Path({str(snapshot / 'merges.txt')!r}).unlink(); "
+        "print(cached('org/name', 'abc'))"
     )
     environment = {**os.environ, "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout == "cached - -\nincomplete\n", done.stderr
+    assert done.stdout == "cached - -\nincomplete\nincomplete\n", done.stderr
 
 
 def test_tasks(run, refused):
