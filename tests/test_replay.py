@@ -344,6 +344,32 @@ def test_a_model_that_cannot_continue_the_trace(trace):
         compare(trace, other, decoders.get("rpd"))
 
 
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"fixed": {"0": 10**6}}, "gives token 1000000, which oracle cannot"),
+        ({"fixed": {"0": "limit"}}, "which oracle cannot"),
+        ({"prompt_ids": [3] * 5000}, "5000 tokens of prompt and a canvas of 64, but oracle takes"),
+        ({"canvas_length": 1 << 17}, "a canvas of 131072, but oracle takes"),
+        ({"prompt_ids": []}, "the prompt is empty"),
+    ],
+)
+def test_a_trace_that_asks_too_much_of_the_model(fields, sentence, trace, told):
+    fields = json.loads(json.dumps(fields).replace('"limit"', str(told.choosable.limit)))
+    lines = list(trace.lines())
+    lines[0] = json.dumps({**json.loads(lines[0]), **fields})
+    with pytest.raises(unmask.UserError, match=sentence):
+        compare(Trace.parse("\n".join(lines)), told, decoders.get("fast-dllm"))
+
+
+def test_a_mask_is_never_given(trace):
+    lines = list(trace.lines())
+    header = json.loads(lines[0])
+    lines[0] = json.dumps({**header, "fixed": {"0": header["mask_id"]}})
+    with pytest.raises(unmask.UserError, match=r"line 1: .*fixed holds the mask"):
+        Trace.parse("\n".join(lines))
+
+
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
     """Every place in a JSON value (of long lists and objects, the first few)."""
     yield path
