@@ -239,6 +239,8 @@ def test_an_unreadable_index(folder: Path, text: str, words: str) -> None:
 
 
 def test_a_folder_without_weights_or_none_at_all(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no checkpoint folder at ~nosuchuser/x: could not"):
+        load_backbone("~nosuchuser/x")
     for path in folder.glob("*.safetensors*"):
         path.unlink()
     with pytest.raises(UserError, match=r"neither model\.safetensors nor"):

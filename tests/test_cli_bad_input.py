@@ -58,6 +58,11 @@ def test_bad_arguments_of_generate(arguments, sentence, refused, told):
     [
         (["-m", "tny"], "did you mean tiny"),
         (["-m", "./nowhere"], "no checkpoint folder at ./nowhere"),
+        (["-m", "~nosuchuser/x"], "no checkpoint folder at ~nosuchuser/x: could not determine home directory"),
+        (["-m", "a" * 5000], "aaa...aaa"),
+        (["-m", f"./{'a' * 5000}"], "no checkpoint folder at ./aaa"),
+        (["--trace", f"{'a' * 5000}.jsonl"], "cannot be written: file name too long"),
+        (["--trace", f"{'a' * 5000}/t.jsonl"], "aaa"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--device", "cuda:99"], "not available"),
         (["--dtype", "float8"], "dtype"),

@@ -62,4 +62,4 @@ def shortened(path: str | Path) -> str:
 
 def why(error: Exception) -> str:
     """An operating system's reason without the path, which may be endless."""
-    return (getattr(error, "strerror", None) or str(error).split(":")[0]).lower()
+    return (getattr(error, "strerror", None) or str(error).split(":")[0]).lower().rstrip(".")
