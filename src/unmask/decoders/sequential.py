@@ -10,6 +10,10 @@ import numpy as np
 from unmask.decoders.base import BlockDecoder, Commit, Decoder, StepView, finite, ranked, verdicts
 
 
+MOST_STEPS = 1_000_000  # more is a slip of the keyboard: no canvas has so many positions
+STEPS = f"steps must be at least 1 and at most {MOST_STEPS}"
+
+
 def even_schedule(masks: int, steps: int) -> list[int]:
     """How many positions each step commits: floor(n/s), one more in the first n mod s steps."""
     base, extra = divmod(masks, steps)
@@ -56,7 +60,7 @@ class LladaDefault(BlockDecoder):
 
     def check(self) -> None:
         super().check()
-        self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
+        self.require(self.steps is None or 1 <= self.steps <= MOST_STEPS, STEPS)
         self.require(finite(self.temperature) and self.temperature >= 0, "temperature must be 0 or more")
         self.require(finite(self.cfg_scale) and self.cfg_scale >= 0, "cfg_scale must be 0 or more")
         self.require_choice("remasking", ("low_confidence", "random"))
@@ -129,7 +133,7 @@ class DreamDefault(Decoder):
     alg_temp: float = 0.0
 
     def check(self) -> None:
-        self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
+        self.require(self.steps is None or 1 <= self.steps <= MOST_STEPS, STEPS)
         self.require(finite(self.eps) and 0 < self.eps < 1, "eps must lie between 0 and 1")
         self.require(finite(self.temperature) and self.temperature >= 0, "temperature must be 0 or more")
         self.require(self.top_p is None or 0 < self.top_p <= 1, "top_p must lie in (0, 1]")
