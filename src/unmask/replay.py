@@ -122,6 +122,11 @@ def _budget(values, threshold, params) -> str:
     return f"d {number(values['score'])} {'<=' if within else '>'} gamma {number(threshold)}"
 
 
+def _direct(values, threshold, params) -> str:
+    limit = "staged_confidence" if params.get("variant") == "staged" else "direct"  # DAPD's two ways to be certain
+    return f"c {number(values['c'])} >= {limit} {number(setting(params, limit))}"
+
+
 def _scored(words: str):
     def told(values, threshold, params) -> str:
         return f"{words}, score {number(values['score'])}" if "score" in values else words
@@ -136,9 +141,7 @@ WORDS = {
     "schedule": _scored("among the best of this step's quota"),
     "chance": lambda *_: "drawn by the schedule",
     "budget": _budget,
-    "direct": lambda values, threshold, params: (
-        f"c {number(values['c'])} >= direct {number(setting(params, 'direct'))}"
-    ),
+    "direct": _direct,
     "independent": _scored("hardly attends to the others committed"),
     "branch": _scored("its future looked most certain"),
     "order": lambda *_: "its turn in reading order",

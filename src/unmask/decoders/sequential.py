@@ -9,7 +9,6 @@ import numpy as np
 
 from unmask.decoders.base import BlockDecoder, Commit, Decoder, StepView, finite, ranked, verdicts
 
-
 MOST_STEPS = 1_000_000  # more is a slip of the keyboard: no canvas has so many positions
 STEPS = f"steps must be at least 1 and at most {MOST_STEPS}"
 
