@@ -62,8 +62,14 @@ def test_a_broken_plugin_hides_no_decoder(run, refused, monkeypatch):
 
     point = EntryPoint("broken", "no_such_package:Decoder", decoders.GROUP)
     monkeypatch.setattr(decoders, "entry_points", lambda group: [point])
-    assert "cannot be imported: No module named 'no_such_package'" in run("decoders")[1]
-    assert "cannot be imported" in refused("decoders", "broken")
+    told = "(no_such_package:Decoder) cannot be imported: ModuleNotFoundError: No module named 'no_such_package'"
+    assert told in run("decoders")[1]
+    assert told in refused("decoders", "broken")
+    assert told in refused("generate", "hello", "-d", "broken")
+    other = EntryPoint("helper", "json:dumps", decoders.GROUP)  # no decoder: listed with what is wrong, too
+    monkeypatch.setattr(decoders, "entry_points", lambda group: [other, point])
+    listed = run("decoders")[1]
+    assert "is not a subclass of" in listed and told in listed and "rpd-paper" in listed
 
 
 def test_models(run):
