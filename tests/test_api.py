@@ -124,6 +124,28 @@ def test_infilling_keeps_what_is_given(model: unmask.Model, name: str) -> None:
     assert not {position for step in commits(out) for position in step} & set(given)
 
 
+@pytest.mark.parametrize("early_stop", [False, True])
+def test_an_end_of_text_before_given_text_cuts_nothing(early_stop: bool) -> None:
+    """The model fills both gaps with end tokens (14): what was given stands, and an end counts behind it only."""
+    stopping = hash_model(favourite=14, highest_id=14)
+    cases: list[tuple[list[Any], list[int], str, int]] = [  # canvas, answer, finish_reason, forwards with early stop
+        (["1 2", 3, "3"], [1, 2, 3], "length", 3),
+        (["1 2", 3, "3", 4], [1, 2, 3], "stop", 4),
+        ([2, "3 4"], [3, 4], "length", 2),
+        (["1 14 2", 3], [1, 14, 2], "stop", 1),  # an end token that was given among text is text
+        (["1 14", 3], [1], "stop", 1),  # given last, it is an end
+    ]
+    for canvas, tokens, reason, forwards in cases:
+        out = decode(stopping, "9", "left-to-right", canvas=canvas, early_stop=early_stop)
+        assert (out.tokens, out.finish_reason, out.text) == (tokens, reason, stopping.tokenizer.decode(tokens))
+        assert out.trace.end["tokens"] == len(tokens)
+        assert {token for step in commits(out) for token in step.values()} == {14}
+        gaps = sum(part for part in canvas if isinstance(part, int))
+        assert out.nfe == (forwards if early_stop else gaps)
+        codes = {warning.code for warning in out.warnings}
+        assert codes <= {"premature-end"}
+
+
 def test_a_canvas_without_masks_needs_no_forward(model: unmask.Model) -> None:
     out = decode(model, "Hi", "rpd", canvas=["12 34"])
     assert (out.nfe, out.text, out.trace.steps, out.tokens_per_second) == (0, "12 34", [], 0.0)

@@ -22,9 +22,10 @@ import checkpoints
 import unmask
 from reference.published import dream_config, llada_config, tensor_shapes
 from unmask import UserError
+from unmask.models import TINY
 from unmask.models import checkpoint as loader
 from unmask.models.checkpoint import load_backbone, to_checkpoint
-from unmask.models.spec import DREAM, LLADA, build_spec
+from unmask.models.spec import DREAM, LLADA, build_spec, read_spec
 
 INDEX = "model.safetensors.index.json"
 
@@ -238,6 +239,8 @@ def test_an_unreadable_index(folder: Path, text: str, words: str) -> None:
 
 
 def test_a_folder_without_weights_or_none_at_all(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no checkpoint folder at ~nosuchuser/x: could not"):
+        load_backbone("~nosuchuser/x")
     for path in folder.glob("*.safetensors*"):
         path.unlink()
     with pytest.raises(UserError, match=r"neither model\.safetensors nor"):
@@ -272,7 +275,14 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "mlp_bias": True, "attention_bias": False, "rope_scaling": {"rope_type": "yarn", "factor": 4.0},
     },
 }  # fmt: skip
-UNHEARD_OF = {"quantization_config": {"bits": 4}, "qk_norm": True}
+UNHEARD_OF = {
+    "quantization_config": {"bits": 4}, "qk_norm": True, "partial_rotary_factor": 0.5,
+    "final_logit_softcapping": 30.0, "attention_multiplier": 0.1, "logit_scale": 0.1, "num_experts": 8, "head_dim": 7,
+    "hidden_act_2": "gelu",
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "layer_types": ["sliding_attention"],
+    "rope_scaling_factor": 4.0,
+}  # fmt: skip
+TWINS = {"hidden_size": 31, "num_hidden_layers": 5, "num_attention_heads": 2, "max_position_embeddings": 1}
 
 
 def edit_config(folder: Path, **fields: Any) -> None:
@@ -291,6 +301,54 @@ def test_a_switch_we_do_not_compute_is_refused_by_name(folder: Path, switch: str
         load_backbone(folder)
 
 
+# What the published checkpoints, their fine-tunes and other versions of transformers write besides.
+METADATA: dict[str, Any] = {
+    "_name_or_path": "org/name", "_attn_implementation_autoset": True, "torch_dtype": "float32", "dtype": "float32",
+    "transformers_version": "4.57.1", "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "bos_token_id": 3,
+    "max_length": 20, "temperature": 1.0, "top_k": 50, "top_p": 1.0, "typical_p": 1.0, "num_beams": 1,
+    "repetition_penalty": 1.0, "length_penalty": 1.0, "chunk_size_feed_forward": 0, "return_dict": True,
+    "output_attentions": False, "pruned_heads": {}, "tokenizer_class": None, "use_bfloat16": False,
+    "initializer_range": 0.02, "attention_dropout": 0.0, "max_window_layers": 28, "sliding_window": 4096,
+    "head_dim": 8, "layer_types": ["full_attention"] * 6, "some_switch": False, "some_list": [], "some_number": 0,
+}  # fmt: skip
+
+
+def test_metadata_and_what_is_off_is_no_switch(folder: Path) -> None:
+    before = load_backbone(folder).spec
+    edit_config(folder, **METADATA)
+    assert load_backbone(folder).spec == before
+
+
+def test_the_embedded_config_passes() -> None:
+    assert read_spec(TINY).canvas_length == 160
+
+
+@pytest.mark.parametrize("family", ["llada"], indirect=True)
+def test_a_size_under_another_name_must_be_the_same(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    same = {"hidden_size": config["d_model"], "num_hidden_layers": config["n_layers"],
+            "num_attention_heads": config["n_heads"], "max_position_embeddings": 4096}  # fmt: skip
+    edit_config(folder, **same)
+    assert load_backbone(folder).spec.width == config["d_model"]
+    for name, value in TWINS.items():
+        edit_config(folder, **{**same, name: value})
+        with pytest.raises(UserError, match=rf"{name} = {value}"):
+            load_backbone(folder)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, b"\xff\xfe", "", "[]", None])
+def test_a_config_that_cannot_be_read(folder: Path, content: Any) -> None:
+    path = folder / "config.json"
+    path.unlink()
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=r"config\.json") as told:
+        load_backbone(folder)
+    assert len(str(told.value)) < 400 and "\n" not in str(told.value)
+
+
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "dream", "llada_moe", None])
 def test_another_architecture_is_refused(folder: Path, model_type: Any) -> None:
     edit_config(folder, model_type=model_type)
@@ -304,7 +362,7 @@ def test_another_architecture_is_refused(folder: Path, model_type: Any) -> None:
         ("width", None), ("width", "32"), ("width", True), ("width", -32), ("width", 30), ("width", 0),
         ("layers", 0), ("layers", 2.5), ("heads", 0), ("heads", 5), ("kv_heads", 3), ("kv_heads", 0),
         ("mlp_width", 0), ("rows", 0), ("norm_eps", None), ("norm_eps", float("nan")),
-        ("layers", float("inf")), ("rope_theta", 0), ("rope_theta", "1e6"),
+        ("layers", float("inf")), ("rope_theta", 0), ("rope_theta", "1e6"), ("rope_theta", None),
         ("heads", 32),  # heads of one dimension cannot be rotated
         ("mask_id", None), ("eos_id", None),
     ],

@@ -58,6 +58,11 @@ def test_bad_arguments_of_generate(arguments, sentence, refused, told):
     [
         (["-m", "tny"], "did you mean tiny"),
         (["-m", "./nowhere"], "no checkpoint folder at ./nowhere"),
+        (["-m", "~nosuchuser/x"], "no checkpoint folder at ~nosuchuser/x: could not determine home directory"),
+        (["-m", "a" * 5000], "aaa...aaa"),
+        (["-m", f"./{'a' * 5000}"], "no checkpoint folder at ./aaa"),
+        (["--trace", f"{'a' * 5000}.jsonl"], "cannot be written: file name too long"),
+        (["--trace", f"{'a' * 5000}/t.jsonl"], "aaa"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--device", "cuda:99"], "not available"),
         (["--dtype", "float8"], "dtype"),
@@ -127,12 +132,31 @@ def test_damaged_checkpoints(name, sentence, refused, tmp_path):
         ('{"canvas_length": null}', "canvas_length must be"),
         ('{"canvas_length": 64.5}', "canvas_length must be"),
         ('{"rpd": {"beta": -1}}', "beta must be 0 or more"),
+        ('{"canvas_lenght": 12}', "unknown entry 'canvas_lenght'; did you mean canvas_length"),
     ],
 )
 def test_a_models_own_settings_are_checked(content, sentence, refused, tmp_path):
     folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
     (folder / "unmask.json").write_text(content)
     assert sentence in refused("generate", "hello", "-m", folder)
+
+
+@pytest.mark.parametrize("template", [["x"], 5, {"a": 1}, [{"name": "default"}], [{"template": 5}]])
+def test_a_chat_template_that_is_none(template, refused, tmp_path):
+    folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": template}))
+    assert f"{path}: chat_template must be a text" in refused("generate", "hello", "-m", folder)
+
+
+def test_a_chat_template_that_is_no_text(refused, tmp_path):
+    folder = write_checkpoint(tmp_path / "model", "llada", layers=4)
+    path = folder / "chat_template.jinja"
+    path.write_bytes(b"\xff\xfe")
+    assert f"{path} cannot be read as text" in refused("generate", "hello", "-m", folder)
+    path.unlink()
+    path.mkdir()
+    assert f"{path} cannot be read as text" in refused("generate", "hello", "-m", folder)
 
 
 def test_added_tokens_that_are_none(refused, tmp_path):

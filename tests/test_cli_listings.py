@@ -62,8 +62,14 @@ def test_a_broken_plugin_hides_no_decoder(run, refused, monkeypatch):
 
     point = EntryPoint("broken", "no_such_package:Decoder", decoders.GROUP)
     monkeypatch.setattr(decoders, "entry_points", lambda group: [point])
-    assert "cannot be imported: No module named 'no_such_package'" in run("decoders")[1]
-    assert "cannot be imported" in refused("decoders", "broken")
+    told = "(no_such_package:Decoder) cannot be imported: ModuleNotFoundError: No module named 'no_such_package'"
+    assert told in run("decoders")[1]
+    assert told in refused("decoders", "broken")
+    assert told in refused("generate", "hello", "-d", "broken")
+    other = EntryPoint("helper", "json:dumps", decoders.GROUP)  # no decoder: listed with what is wrong, too
+    monkeypatch.setattr(decoders, "entry_points", lambda group: [other, point])
+    listed = run("decoders")[1]
+    assert "is not a subclass of" in listed and told in listed and "rpd-paper" in listed
 
 
 def test_models(run):
@@ -85,14 +91,18 @@ def test_the_cache_is_read_without_a_network(tmp_path):
     (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
     (snapshot / "1.safetensors").touch()
     (snapshot / "2.safetensors").touch()
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        (snapshot / name).touch()
     code = (
         "from unmask.cli.cache import cached; from pathlib import Path; "
         "print(cached('org/name', 'abc'), cached('org/name', 'def'), cached('org/other', None)); "
-        f"Path({str(snapshot / '2.safetensors')!r}).unlink(); print(cached('org/name', 'abc'))"
+        f"Path({str(snapshot / '2.safetensors')!r}).unlink(); print(cached('org/name', 'abc')); "
+        f"Path({str(snapshot / '2.safetensors')!r}).touch(); Path({str(snapshot / 'merges.txt')!r}).unlink(); "
+        "print(cached('org/name', 'abc'))"
     )
     environment = {**os.environ, "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout == "cached - -\nincomplete\n", done.stderr
+    assert done.stdout == "cached - -\nincomplete\nincomplete\n", done.stderr
 
 
 def test_tasks(run, refused):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from helpers import tiny_spec
+import unmask
+from helpers import CANVAS, LENIENT, commits, decode, tiny_spec
 from unmask import UserError, decoders
 
 get = decoders.get
@@ -67,6 +68,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("rpd", {"theta_s": math.nan}, "theta_s must be"),
     ("rpd", {"w": -1.0}, "w must be"),
     ("rpd", {"w": math.inf}, "w must be"),
+    ("rpd", {"w": 1e308}, "w must be 0 or more, and at most 1000000"),
+    ("rpd", {"theta_s": 1e308}, "theta_s must be a number within 1000000"),
+    ("rpd-block", {"theta_s": -1e7}, "theta_s must be"),
+    ("dream-default", {"steps": int("9" * 400)}, "steps must be at least 1 and at most 1000000"),
+    ("llada-default", {"steps": 10**6 + 1}, "steps must be at least 1 and at most 1000000"),
     ("rpd", {"k_max": 0}, "k_max must be"),
     ("rpd", {"window": 0}, "window must be"),
     ("rpd", {"window": True}, "window"),
@@ -100,6 +106,20 @@ def test_values_that_do_not_fit_the_model_or_the_canvas(
 ) -> None:
     with pytest.raises(UserError, match=words):
         get(name, **options).resolve(tiny_spec(), length)
+
+
+@pytest.mark.parametrize("name", ["rpd", "rpd-block"])
+def test_no_more_layers_can_agree_than_there_are(name: str, model: unmask.Model) -> None:
+    wide, whole = ({**LENIENT, "k_max": k_max, "w": 0.0} for k_max in (10**21, model.spec.layers))
+    a, b = (decode(model, "Hi", name, canvas_length=CANVAS, **options) for options in (wide, whole))
+    assert commits(a) == commits(b) and a.trace.header["params"] == b.trace.header["params"]
+    assert "stability" in a.trace.route_counts()
+
+
+@pytest.mark.parametrize("theta_s", [math.inf, -math.inf])
+def test_stability_may_be_switched_off_or_on(theta_s: float, model: unmask.Model) -> None:
+    routes = decode(model, "Hi", "rpd", canvas_length=CANVAS, **{**LENIENT, "theta_s": theta_s}).trace.route_counts()
+    assert ("stability" in routes) == (theta_s < 0)
 
 
 def test_unknown_names_and_options_are_answered_with_near_ones() -> None:

@@ -144,6 +144,22 @@ def test_infilling_up_to_the_last_position_is_no_truncation():
     assert codes(trace) == []
 
 
+def test_an_end_before_given_text_is_no_end():
+    """A gap filled up with end tokens before its words' turn has not ended the text that was given behind it."""
+    trace = story([0] * 12 + [3, 2, 1, 0, 0], ["<end>"] * 12 + ["So", " it", " is", " 42", " apples"])
+    trace.header["fixed"] = {"16": 18}
+    for step in trace.steps:  # what story calls pieces 0 to 11 are end tokens here
+        step.token[step.positions < 12] = END
+        keep = step.positions != 16
+        step.positions, step.token, step.verdict = step.positions[keep], step.token[keep], step.verdict[keep]
+        step.confidence, step.entropy = step.confidence[keep], step.entropy[keep]
+        step.committed = step.committed[keep]
+    assert codes(trace) == []
+    trace.header["fixed"] = {}  # not given, the same canvas would have ended at its first position
+    decode_ = guardrails.Decode(trace)
+    assert decode_.ends_at == 0 and codes(trace) == ["empty"]
+
+
 @pytest.mark.parametrize("pieces", [[], [" ", "\n"], ["."]])
 def test_nothing_before_the_end(pieces):
     assert codes(story(reading_order(), pieces)) == ["empty"]

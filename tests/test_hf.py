@@ -99,15 +99,27 @@ def pair(request, tmp_path_factory):
 def test_states_and_logits_agree(pair):
     ours, wrapped, _ = pair
     ids = torch.randint(0, 200, (3, 12), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        a, b = ours.net(ids), wrapped.net(ids)
+    assert torch.allclose(a.logits, b.logits, atol=1e-4)
+    for ours_state, theirs in zip(a.hidden, b.hidden, strict=True):
+        assert torch.allclose(ours_state, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("padding", [slice(0, 4), slice(9, 12)])
+def test_a_padded_row_is_the_row_alone(pair, padding):
+    ours, wrapped, _ = pair
+    ids = torch.randint(0, 200, (3, 12), generator=torch.Generator().manual_seed(0))
     mask = torch.ones(3, 12, dtype=torch.long)
-    mask[1, :4] = 0
-    for attention_mask in (None, mask):
-        with torch.no_grad():
-            a, b = ours.net(ids, attention_mask), wrapped.net(ids, attention_mask)
-        valid = mask.bool() if attention_mask is not None else torch.ones(3, 12, dtype=torch.bool)
-        assert torch.allclose(a.logits[valid], b.logits[valid], atol=1e-4)
-        for ours_state, theirs in zip(a.hidden, b.hidden, strict=True):
-            assert torch.allclose(ours_state[valid], theirs[valid], atol=1e-4)
+    mask[1, padding] = 0
+    with torch.no_grad():
+        together, others = wrapped.net(ids, mask), ours.net(ids)
+        alone = ours.net(ids[1:2, mask[1].bool()])
+    assert torch.allclose(together.logits[[0, 2]], others.logits[[0, 2]], atol=1e-4)
+    assert torch.allclose(together.logits[1, mask[1].bool()], alone.logits[0], atol=1e-4)
+    for state, expected in zip(together.hidden, alone.hidden, strict=True):
+        assert torch.allclose(state[1, mask[1].bool()], expected[0], atol=1e-4)
+        assert not state[1, padding].any()
 
 
 @pytest.mark.parametrize("decoder", ["default", "fast-dllm", "rpd", "rpd-block", "lopa", "dapd"])
@@ -118,6 +130,28 @@ def test_decodes_alike(pair, decoder):
     b = unmask.generate(wrapped, prompts, decoder=decoder, canvas_length=32)
     assert [out.canvas for out in a] == [out.canvas for out in b]
     assert wrapped.name == "stand-in"
+
+
+class Forgetful(StandIn):
+    """Code that takes a mask and ignores it, as LLaDA's did before October 2025."""
+
+    def forward(self, input_ids, attention_mask=None, output_hidden_states=False, use_cache=None):
+        return super().forward(input_ids)
+
+
+def test_a_batch_does_not_trust_the_models_mask(pair):
+    ours, _, config = pair
+    wrapped = hf.wrap(Forgetful(ours.net, config), ours.tokenizer)
+    prompts = ["hello", "What is 12 + 13? Tell me now, please"]
+    batch = unmask.generate(wrapped, prompts, "fast-dllm", canvas_length=32)
+    for prompt, together in zip(prompts, batch, strict=True):
+        alone = unmask.generate(wrapped, prompt, "fast-dllm", canvas_length=32)
+        assert together.canvas == alone.canvas
+        for a, b in zip(together.trace.steps, alone.trace.steps, strict=True):
+            assert (a.confidence == b.confidence).all()
+    holes = torch.tensor([[1, 0, 1], [1, 1, 1]])
+    with pytest.raises(UserError, match="padding"):
+        wrapped.net(torch.zeros_like(holes), holes)
 
 
 def test_refusals_name_the_fix(pair):

@@ -160,6 +160,50 @@ def test_an_interrupted_download_is_completed(cache: Path, checkpoint: Path, mon
     assert unmask.load("org/name").spec.layers == unmask.load(checkpoint).spec.layers
 
 
+@pytest.mark.parametrize(("family", "name"), [
+    ("llada", "tokenizer.json"), ("llada", "tokenizer_config.json"), ("dream", "vocab.json"), ("dream", "merges.txt"),
+], indirect=["family"])  # fmt: skip
+def test_a_download_that_lacks_the_tokenizer_is_completed(
+    cache: Path, checkpoint: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = fill(cache, "org/name", REVISION, checkpoint)
+    blob = (snapshot / name).readlink()
+    (snapshot / name).unlink()
+    asked = []
+
+    def download(*_args: object, local_files_only: bool = False, **_options: object) -> str:
+        if not local_files_only:
+            asked.append(name)
+            (snapshot / name).symlink_to(blob)
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert unmask.load("org/name").tokenizer.chat_template == unmask.load(checkpoint).tokenizer.chat_template
+    assert asked == [name]
+    unmask.load("org/name")
+    assert asked == [name]  # complete now
+
+
+@pytest.mark.parametrize("family", ["llada"], indirect=True)
+def test_without_network_what_suffices_is_used(
+    cache: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = fill(cache, "org/name", REVISION, checkpoint)
+    (snapshot / "tokenizer_config.json").unlink()
+    assert unmask.load("org/name").revision == REVISION
+
+    def download(*_args: object, local_files_only: bool = False, **_options: object) -> str:
+        if not local_files_only:
+            raise OSError("a certificate")
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert hub.fetch("org/name") == snapshot
+    (snapshot / "tokenizer.json").unlink()
+    with pytest.raises(UserError, match="hub cannot be reached"):
+        hub.fetch("org/name")
+
+
 @pytest.mark.parametrize("name", ["org/na me", "org/..", "org/-x"])
 def test_a_name_the_hub_could_not_have(name: str) -> None:
     with pytest.raises(UserError, match="not a model name"):

@@ -12,7 +12,7 @@ import unmask
 from helpers import ExactModel, commits, decode, hash_model
 from reference import decoders as literal
 from reference import worked_examples as examples
-from unmask import decoders
+from unmask import api, decoders
 from unmask.canvas import Canvas
 from unmask.decoders.base import lowest_mapped
 from unmask.forward import Forward
@@ -50,6 +50,53 @@ def test_alignment(model: unmask.Model, twin: ExactModel) -> None:
     shift = 1 if model.spec.family.name == "dream" else 0
     found = Forward(model, [canvas]).logits(0, np.arange(8))
     np.testing.assert_allclose(found, raw[len(ids) - shift : len(ids) + 8 - shift], atol=1e-3)
+
+
+SAMPLING: list[tuple[str, dict[str, Any]]] = [
+    ("dream-default", {"steps": 4}), ("llada-default", {"temperature": 0.5, "block_length": 8}),
+    ("eb-sampler", {"proxy": "margin", "block_length": 8}),
+    ("llada-default", {"temperature": 0.5, "cfg_scale": 1.0, "block_length": 8}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), [*SAMPLING, ("fast-dllm", {"block_length": 8})])
+def test_the_head_reads_every_position_once(
+    name: str, options: dict[str, Any], model: unmask.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a decoder wants the logits (twice with guidance: once per prompt)."""
+    read, readout = [], model.net.readout
+    monkeypatch.setattr(model.net, "readout", lambda states: read.append(len(states)) or readout(states))
+    out = decode(model, "Hi", name, canvas_length=16, **options)
+    assert sum(read) == sum(len(step.positions) for step in out.trace.steps) * (2 if "cfg_scale" in options else 1)
+
+
+def test_kept_logits_are_those_the_statistics_are_of(model: unmask.Model) -> None:
+    """Rows that want logits beside rows that do not: each gets what it gets alone."""
+    canvases = [Canvas(model.tokenizer.encode(text), 8, model.spec.mask_id) for text in ("Hi", "Hello 12", "12 + 30")]
+    wanted = [(row, np.arange(8)) for row in range(3)]
+    together, choosable = Forward(model, canvases), model.choosable
+    plain = together.score(wanted, choosable, torch.float32)
+    tables, kept = together.score_keeping(wanted, choosable, torch.float32, {1})
+    assert list(kept) == [1] and torch.equal(kept[1], together.logits(1, np.arange(8)))
+    for a, b in zip(tables, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("name", "options"), SAMPLING)
+def test_decoders_that_want_logits_batch_with_others(name: str, options: dict[str, Any], model: unmask.Model) -> None:
+    def row(decoder: str, prompt: str, **given: Any) -> Row:
+        return api.make_row(model, prompt, decoder, given, canvas_length=16, seed=3)
+
+    def rows() -> list[Row]:
+        return [row("rpd", "12"), row(name, "Hello 12", **options), row("left-to-right", "the user and the rest")]
+
+    batch, alone = rows(), rows()
+    Loop(model).run(batch)
+    for each in alone:
+        Loop(model).run([each])
+    assert [r.canvas.tokens.tolist() for r in batch] == [r.canvas.tokens.tolist() for r in alone]
+    for a, b in zip(batch[1].trace.steps, alone[1].trace.steps, strict=True):
+        np.testing.assert_array_equal(a.confidence, b.confidence)
 
 
 def test_attention_is_not_shifted(model: unmask.Model, twin: ExactModel) -> None:

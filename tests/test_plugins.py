@@ -34,6 +34,7 @@ py-modules = ["my_package", "toy_decoder"]
 every-other = "toy_decoder:EveryOther"
 not-a-decoder = "toy_decoder:helper"
 llada-default = "toy_decoder:EveryOther"
+broken = "toy_decoder:Missing"
 """
 
 MODULE = '''\
@@ -106,7 +107,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_it_is_listed_after_the_built_in_ones(installed: Path) -> None:
-    assert decoders.names()[-3:] == ["every-other", "not-a-decoder", "shy"]
+    assert decoders.names()[-4:] == ["broken", "every-other", "not-a-decoder", "shy"]
     assert decoders.names().count("llada-default") == 1
 
 
@@ -150,6 +151,13 @@ def test_its_options_are_checked_like_the_others(installed: Path) -> None:
 def test_an_entry_point_that_is_no_decoder_is_named(installed: Path) -> None:
     with pytest.raises(UserError, match=r"not-a-decoder = toy_decoder:helper is not a subclass of"):
         decoders.get("not-a-decoder")
+
+
+def test_one_that_cannot_be_imported_names_its_package(installed: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"'broken' \(toy_decoder:Missing of unmask-toy\) .* AttributeError: .*Missing"
+    ):
+        decoders.get("broken")
 
 
 def test_a_built_in_name_cannot_be_taken(installed: Path) -> None:

@@ -161,6 +161,20 @@ RPD = {"decoder": "rpd", "theta_h": 0.9, "theta_c": 0.6, "theta_s": 3.5}
         ("budget", {"c": 0.5, "score": 0.05}, 0.1, {"decoder": "eb-sampler"}, "d 0.05 <= gamma 0.1"),
         ("rank", {"c": 0.5}, None, {"decoder": "llada-default"}, "others ranked higher"),
         ("turn", {"c": 0.5}, None, {"decoder": "left-to-right"}, "an earlier position comes first"),
+        (
+            "direct",
+            {"c": 0.999},
+            0.01,
+            {"decoder": "dapd", "direct": 0.998, "variant": "direct", "staged_confidence": 0.9},
+            "c 0.999 >= direct 0.998",
+        ),
+        (
+            "direct",
+            {"c": 0.93},
+            0.01,
+            {"decoder": "dapd", "direct": 0.998, "variant": "staged", "staged_confidence": 0.9},
+            "c 0.93 >= staged_confidence 0.9",
+        ),
         ("whim", {"c": 0.5}, None, {"decoder": "mine"}, ""),
     ],
 )
@@ -168,10 +182,14 @@ def test_reasons_in_words(verdict, values, threshold, params, words):
     assert reason(verdict, values, threshold, params) == words
 
 
-@pytest.mark.parametrize("name", decoders.names()[1:])
-def test_the_words_agree_with_the_verdicts(name, model):
+STAGED = {"variant": "staged", "staged_confidence": 0.3}  # what the small models reach
+
+
+@pytest.mark.parametrize(("name", "options"), [*((n, {}) for n in decoders.names()[1:]), ("dapd", STAGED)])
+def test_the_words_agree_with_the_verdicts(name, options, model):
     """Whatever a reason claims with < or >= is true of the numbers beside it, on real decodes."""
-    trace = unmask.generate(model, "hello there", name, canvas_length=32).trace
+    trace = unmask.generate(model, "hello there", name, canvas_length=32, **options).trace
+    assert not options or "direct" in trace.route_counts()
     claims = 0
     for step in trace.steps:
         for seat in seats(trace, step):
@@ -342,6 +360,32 @@ def test_a_model_that_cannot_continue_the_trace(trace):
     other.net.spec = type(other.spec)(**{**vars(other.spec), "mask_id": 3})
     with pytest.raises(unmask.UserError, match="give that model with --model"):
         compare(trace, other, decoders.get("rpd"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"fixed": {"0": 10**6}}, "gives token 1000000, which oracle cannot"),
+        ({"fixed": {"0": "limit"}}, "which oracle cannot"),
+        ({"prompt_ids": [3] * 5000}, "5000 tokens of prompt and a canvas of 64, but oracle takes"),
+        ({"canvas_length": 1 << 17}, "a canvas of 131072, but oracle takes"),
+        ({"prompt_ids": []}, "the prompt is empty"),
+    ],
+)
+def test_a_trace_that_asks_too_much_of_the_model(fields, sentence, trace, told):
+    fields = json.loads(json.dumps(fields).replace('"limit"', str(told.choosable.limit)))
+    lines = list(trace.lines())
+    lines[0] = json.dumps({**json.loads(lines[0]), **fields})
+    with pytest.raises(unmask.UserError, match=sentence):
+        compare(Trace.parse("\n".join(lines)), told, decoders.get("fast-dllm"))
+
+
+def test_a_mask_is_never_given(trace):
+    lines = list(trace.lines())
+    header = json.loads(lines[0])
+    lines[0] = json.dumps({**header, "fixed": {"0": header["mask_id"]}})
+    with pytest.raises(unmask.UserError, match=r"line 1: .*fixed holds the mask"):
+        Trace.parse("\n".join(lines))
 
 
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:

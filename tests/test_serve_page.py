@@ -227,10 +227,13 @@ def waits(trace: Trace) -> dict[int, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "decoder", ["rpd", "rpd-block", "fast-dllm", "eb-sampler", "lopa", "dapd", "llada-default", "left-to-right"]
+    "decoder",
+    ["rpd", "rpd-block", "fast-dllm", "eb-sampler", "lopa", "dapd", "staged", "llada-default", "left-to-right"],
 )
 def test_the_words_are_those_of_replay(page: Browser, small: Model, decoder: str) -> None:
-    trace = alone(small, decoder, **(LENIENT if decoder == "rpd" else {})).trace
+    options = {"rpd": LENIENT, "staged": {"variant": "staged", "staged_confidence": 0.3}}.get(decoder, {})
+    trace = alone(small, "dapd" if decoder == "staged" else decoder, **options).trace
+    assert decoder != "staged" or "direct" in trace.route_counts()
     wanted = [[seat.why, seat.verdict] for step in trace.steps for seat in seats(trace, step)]
     told = page.js(
         f"import('/page/run.js').then(async ({{ Run }}) => {{ const {{ reason }} = await import('/page/words.js');"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unmask.errors import UserError
+from unmask.files import write_whole
 from unmask.show import END, GIVEN, LINE_END, MASK, Picture
 from unmask.wording import plural
 
@@ -73,10 +74,7 @@ def animate(traces: Sequence[Trace], columns: int = 56) -> str:
 
 
 def save(traces: Sequence[Trace], path: Path) -> None:
-    """Written beside the target and moved into place."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(animate(traces), encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, animate(traces))
 
 
 def title(trace: Trace) -> str:

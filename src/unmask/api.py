@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from unmask import decoders
-from unmask.canvas import Canvas
+from unmask.canvas import Canvas, answer
 from unmask.decoders.base import Decoder
 from unmask.errors import UserError
 from unmask.trace import Step, Trace
@@ -26,7 +26,7 @@ Prompt = str | Sequence[Mapping[str, str]]  # text, or chat messages
 
 @dataclass
 class Generation:
-    """One answer. `tokens` are the ids strictly before the first end token; TPS counts those."""
+    """One answer. `tokens` are the ids strictly before the first end token (behind given text); TPS counts those."""
 
     text: str
     tokens: list[int]
@@ -73,10 +73,11 @@ def generate(
 
     A prompt is a text, or a list of chat messages. `decoder` is a name (with `options`, as in `beta=4`) or a
     decoder object. `canvas` fills in the middle: text is kept, numbers are that many masks, as in
-    `["def f(x):\\n", 12, "return y"]`. `raw` skips the chat template, and in a raw prompt a special token may be
-    spelled out (a chat message is always plain text). `early_stop` ends a row once its answer is final, with
-    masks left behind the end token. `drop_tail`, with it, leaves committed end-of-text behind end-of-text out of
-    the forward: less work, but an approximation, because the model no longer sees how long the tail is.
+    `["def f(x):\\n", 12, "return y"]`; an end token cuts the answer only behind all text that was given. `raw` skips
+    the chat template, and in a raw prompt a special token may be spelled out (a chat message is always plain text).
+    `early_stop` ends a row once its answer is final, with masks left behind the end token. `drop_tail`, with it,
+    leaves committed end-of-text behind end-of-text out of the forward: less work, but an approximation, because the
+    model no longer sees how long the tail is.
     """
     import torch
 
@@ -228,11 +229,12 @@ def lay_out(
 def finish(model: Model, row: Row) -> Generation:
     """Cut the answer, name the tokens the trace mentions, close the trace."""
     canvas = [int(token) for token in row.canvas.tokens]
-    tokens = model.tokenizer.cut(canvas)
+    positions, _, end = answer(canvas, row.canvas.fixed, model.stop_ids)
+    tokens = [canvas[position] for position in positions]
     if row.settled:
         tokens = [token for token in tokens if token != model.spec.mask_id]
     text = model.tokenizer.decode(tokens)
-    reason = "stop" if len(tokens) < len(canvas) else "length"
+    reason = "length" if end is None else "stop"
     trace = row.trace
     seen = set(canvas) | {int(token) for step in trace.steps for token in set(step.token.tolist())}
     trace.header["pieces"] = {str(token): model.tokenizer.piece(token) for token in sorted(seen)}

@@ -6,11 +6,35 @@ can read it without a synchronisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from unmask.errors import UserError
+
+
+class Answer(NamedTuple):
+    """What of a canvas is the answer."""
+
+    positions: list[int]
+    given_end: int  # behind the last given text; an end token cuts only from here on
+    end: int | None  # the position of the token that cut it; None where the canvas ran to its last position
+
+
+def answer(tokens: Sequence[int] | np.ndarray, fixed: Mapping[int, int], stop_ids: Collection[int]) -> Answer:
+    """Everything before the first end token. Text that was given is part of the answer wherever it stands: before its
+    end an end token of the model's is left out and cuts nothing."""
+    given_end = text_end(fixed, stop_ids)
+    end = next((i for i in range(given_end, len(tokens)) if int(tokens[i]) in stop_ids), None)
+    last = len(tokens) if end is None else end
+    positions = [i for i in range(last) if i >= given_end or i in fixed or int(tokens[i]) not in stop_ids]
+    return Answer(positions, given_end, end)
+
+
+def text_end(fixed: Mapping[int, int], stop_ids: Collection[int]) -> int:
+    """1 + the last position whose text was given. (An end token that was given last ends the answer like any.)"""
+    return max((position for position, token in fixed.items() if token not in stop_ids), default=-1) + 1
 
 
 class Canvas:
@@ -31,7 +55,8 @@ class Canvas:
         self.ids = np.full(len(prompt_ids) + length, mask_id, dtype=np.int64)
         self.ids[: len(prompt_ids)] = prompt_ids
         self.masked = np.ones(length, dtype=bool)
-        for position, token in (fixed or {}).items():
+        self.fixed = dict(fixed or {})
+        for position, token in self.fixed.items():
             if not 0 <= position < length:
                 raise UserError(f"fixed token at position {position} is outside the canvas of {length}")
             self.commit([position], [token])
@@ -71,6 +96,7 @@ class Canvas:
     def copy(self) -> Canvas:
         twin = object.__new__(Canvas)
         twin.prompt_length, twin.length, twin.mask_id = self.prompt_length, self.length, self.mask_id
+        twin.fixed = self.fixed
         twin.ids, twin.masked = self.ids.copy(), self.masked.copy()
         return twin
 
@@ -82,7 +108,7 @@ class Canvas:
         return self.prompt_length + min(last + 2, self.length)
 
     def settled_at(self, stop_ids: frozenset[int]) -> bool:
-        """Is the answer final: a stop token with nothing masked before it?"""
+        """Is the answer final: an end token behind all given text, with nothing masked before it?"""
         open_ = self.open_positions()
-        prefix = self.tokens[: open_[0]] if open_.size else self.tokens
-        return any(int(token) in stop_ids for token in prefix)
+        start, stop = text_end(self.fixed, stop_ids), int(open_[0]) if open_.size else self.length
+        return any(int(token) in stop_ids for token in self.tokens[start:stop])

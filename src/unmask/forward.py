@@ -7,7 +7,7 @@ readout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,10 +106,24 @@ class Forward:
         self, wanted: Sequence[tuple[int, np.ndarray]], choosable: Choosable, dtype: torch.dtype
     ) -> list[np.ndarray]:
         """y, c, H as one (3, n) float64 array per (row, positions). One host transfer for all of them."""
+        return self.score_keeping(wanted, choosable, dtype, ())[0]
+
+    def score_keeping(
+        self,
+        wanted: Sequence[tuple[int, np.ndarray]],
+        choosable: Choosable,
+        dtype: torch.dtype,
+        keep: Collection[int],
+    ) -> tuple[list[np.ndarray], dict[int, Tensor]]:
+        """As `score`, and the logits of the rows in `keep`: their head is computed once, for both."""
         columns: list[Tensor] = []
+        kept: dict[int, Tensor] = {}
         with torch.inference_mode():
-            for group in self.groups(wanted):
-                if any(row in self.guidance for row, _ in group):
+            for group in self.groups(wanted, keep):
+                if group and group[0][0] in keep:
+                    ((row, positions),) = group
+                    logits = kept[row] = self.logits(row, positions)
+                elif any(row in self.guidance for row, _ in group):
                     logits = torch.cat([self.logits(row, positions) for row, positions in group])
                 else:
                     slots = np.concatenate([self.slots(row, positions) for row, positions in group])
@@ -122,14 +136,18 @@ class Forward:
                 columns.append(torch.stack((token.double(), confidence.double(), entropy.double())))
             table = torch.cat(columns, dim=1).cpu().numpy()
         ends = np.cumsum([len(positions) for _, positions in wanted])
-        return np.split(table, ends[:-1], axis=1)
+        return np.split(table, ends[:-1], axis=1), kept
 
-    def groups(self, wanted: Sequence[tuple[int, np.ndarray]]) -> list[list[tuple[int, np.ndarray]]]:
-        """Split a large batch so that the logits of only SCORED_ROWS positions exist at once."""
+    def groups(
+        self, wanted: Sequence[tuple[int, np.ndarray]], alone: Collection[int]
+    ) -> list[list[tuple[int, np.ndarray]]]:
+        """Split a large batch so that the logits of only SCORED_ROWS positions exist at once. Rows in `alone`, whose
+        logits are kept, are by themselves: they get the product they get alone."""
         groups: list[list[tuple[int, np.ndarray]]] = [[]]
         count = 0
         for row, positions in wanted:
-            if groups[-1] and count + len(positions) > SCORED_ROWS:
+            apart = row in alone or (groups[-1] and groups[-1][-1][0] in alone)
+            if groups[-1] and (apart or count + len(positions) > SCORED_ROWS):
                 groups.append([])
                 count = 0
             groups[-1].append((row, positions))

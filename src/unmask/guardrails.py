@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from unmask.canvas import answer
 from unmask.trace import Trace
 from unmask.wording import plural
 
@@ -104,14 +105,16 @@ class Decode:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         ids = trace.canvas()
-        stops = np.isin(ids, trace.header.get("stop_ids", ()))
-        self.ends_at = int(np.argmax(stops)) if stops.any() else None  # the first end token
+        fixed = {int(position): token for position, token in trace.header.get("fixed", {}).items()}
+        kept = answer(ids, fixed, frozenset(trace.header.get("stop_ids", ())))
+        self.ends_at = kept.end  # the first end token
         self.length = len(ids) if self.ends_at is None else self.ends_at  # of the answer
         # A given last token is where an infilled text is meant to stop.
-        self.full = self.ends_at is None and str(len(ids) - 1) not in trace.header.get("fixed", {})
+        self.full = self.ends_at is None and len(ids) - 1 not in fixed
         self.unfinished = bool((ids[: self.length] == trace.header["mask_id"]).any())
         self.step = trace.commit_steps()  # -1 where given
-        self.pieces = [trace.piece(int(token)) for token in ids[: self.length]]
+        spoken = set(kept.positions)  # end tokens before given text say nothing, and end nothing
+        self.pieces = [trace.piece(int(ids[i])) if i in spoken else "" for i in range(self.length)]
         self.ends = np.cumsum([len(piece) for piece in self.pieces], dtype=np.int64)  # of each piece in the text
         self.text = "".join(self.pieces)
 

@@ -117,15 +117,16 @@ class Loop:
         """One view per canvas of the forward."""
         scopes = [row.decoder.scope(canvas) for row, canvas in zip(rows, canvases, strict=True)]
         choosable = self.model.choosable
-        tables = forward.score(list(enumerate(scopes)), choosable, self.score_dtype)
+        wants = {i for i, row in enumerate(rows) if row.decoder.wants_logits and scopes[i].size}
+        wanted = list(enumerate(scopes))
+        tables, logits = forward.score_keeping(wanted, choosable, self.score_dtype, wants)
         views = []
         for i, (row, canvas, scope, table) in enumerate(zip(rows, canvases, scopes, tables, strict=True)):
-            wants = row.decoder.wants_logits and scope.size > 0
             views.append(
                 StepView(
                     positions=scope, token=table[0].astype(np.int64), confidence=table[1], entropy=table[2],
                     step=row.nfe, length=canvas.length, remaining=canvas.remaining, memory=row.memory,
-                    logits=forward.logits(i, scope) if wants else None, choosable=choosable, rng=row.rng,
+                    logits=logits.get(i), choosable=choosable, rng=row.rng,
                     stop_ids=self.model.stop_ids, eos_id=self.model.spec.eos_id, source=(forward, i),
                 )
             )  # fmt: skip

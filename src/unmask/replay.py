@@ -14,7 +14,7 @@ import numpy as np
 
 from unmask.errors import UserError
 from unmask.trace import Step, Trace
-from unmask.wording import number
+from unmask.wording import number, plural
 
 if TYPE_CHECKING:
     from unmask.decoders.base import Decoder
@@ -122,6 +122,11 @@ def _budget(values, threshold, params) -> str:
     return f"d {number(values['score'])} {'<=' if within else '>'} gamma {number(threshold)}"
 
 
+def _direct(values, threshold, params) -> str:
+    limit = "staged_confidence" if params.get("variant") == "staged" else "direct"  # DAPD's two ways to be certain
+    return f"c {number(values['c'])} >= {limit} {number(setting(params, limit))}"
+
+
 def _scored(words: str):
     def told(values, threshold, params) -> str:
         return f"{words}, score {number(values['score'])}" if "score" in values else words
@@ -136,9 +141,7 @@ WORDS = {
     "schedule": _scored("among the best of this step's quota"),
     "chance": lambda *_: "drawn by the schedule",
     "budget": _budget,
-    "direct": lambda values, threshold, params: (
-        f"c {number(values['c'])} >= direct {number(setting(params, 'direct'))}"
-    ),
+    "direct": _direct,
     "independent": _scored("hardly attends to the others committed"),
     "branch": _scored("its future looked most certain"),
     "order": lambda *_: "its turn in reading order",
@@ -232,11 +235,21 @@ def compare(trace: Trace, model: Model, decoder: Decoder, name: str | None = Non
 
 
 def check_model(trace: Trace, model: Model) -> None:
-    mask_id, ids = trace.header["mask_id"], trace.header["prompt_ids"]
+    """A trace is a file: what it asks of this model may be another model's, or nobody's."""
+    header, limit = trace.header, model.choosable.limit
+    mask_id, ids = header["mask_id"], header["prompt_ids"]
     if mask_id != model.spec.mask_id or max(ids, default=0) >= model.spec.rows:
         raise UserError(
-            f"the trace was made with {trace.header.get('model', 'another model')} (mask id {mask_id}), which "
+            f"the trace was made with {header.get('model', 'another model')} (mask id {mask_id}), which "
             f"{model.name} (mask id {model.spec.mask_id}) cannot continue: give that model with --model"
+        )
+    odd = [token for token in header.get("fixed", {}).values() if token >= limit or token == mask_id]
+    if odd:
+        raise UserError(f"the trace gives token {odd[0]}, which {model.name} cannot: give its own model with --model")
+    if len(ids) + trace.canvas_length > model.spec.context:
+        raise UserError(
+            f"the trace has {plural(len(ids), 'token')} of prompt and a canvas of {trace.canvas_length}, but "
+            f"{model.name} takes {model.spec.context} in all: give the model that made it with --model"
         )
 
 

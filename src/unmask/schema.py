@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-CANVAS_LIMIT = 1 << 20  # longer is damage, not a canvas
+CANVAS_LIMIT = 1 << 17  # longer than any context of these models is damage, not a canvas
 
 Check = Callable[[Any], bool]
 
@@ -86,6 +86,7 @@ def check_header(data: Any) -> None:
     check(data, HEADER, HEADER_REQUIRED)
     outside = [position for position in data.get("fixed", {}) if int(position) >= data["canvas_length"]]
     require(not outside, f"fixed position {outside[:1]} is outside the canvas")
+    require(data["mask_id"] not in data.get("fixed", {}).values(), "fixed holds the mask, which is no given token")
 
 
 def check_step(data: Any, header: Mapping[str, Any], filled: set[int]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from unmask import schema
 from unmask.decoders.base import ROUTES, Commit, StepView
 from unmask.errors import UserError
+from unmask.files import write_whole
 
 FORMAT, VERSION = "unmask.trace", 1
 PHASES = ("backbone", "projection", "scoring", "other")
@@ -140,14 +141,7 @@ class Trace:
         yield _dumps({"end": self.end})
 
     def save(self, path: str | Path) -> None:
-        """Written beside the target and moved into place: never half a trace."""
-        path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        try:
-            partial.write_text("\n".join(self.lines()) + "\n", encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(path, "\n".join(self.lines()) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:

@@ -10,6 +10,8 @@ def cached(repo: str, revision: str | None) -> str:
     """`cached`, `incomplete` (some of the files) or `-`."""
     from huggingface_hub import try_to_load_from_cache
 
+    from unmask.models.hub import has_vocabulary
+
     def find(name: str) -> Path | None:
         path = try_to_load_from_cache(repo, name, revision=revision)
         return Path(path) if isinstance(path, str) else None
@@ -21,4 +23,5 @@ def cached(repo: str, revision: str | None) -> str:
         files = set(json.loads(index.read_text())["weight_map"].values()) if index else {"model.safetensors"}
     except (OSError, ValueError, KeyError, AttributeError):
         return "incomplete"
-    return "cached" if all(find(name) for name in files) else "incomplete"
+    there = all(find(name) for name in files) and has_vocabulary(find) and find("tokenizer_config.json")
+    return "cached" if there else "incomplete"

@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from unmask.cli import options as opt
 from unmask.errors import UserError
+from unmask.files import check_writable
 from unmask.wording import decoder_title, duration, plural
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def generate(
     prompt = read_prompt(prompt)
     canvas = parse_infill(infill)
     if trace:
-        opt.check_writable(trace)
+        check_writable(trace)
     early = opt.early_decoder(decoder, option)
     precision = opt.parse_score_dtype(score_dtype)
     loaded = opt.load_model(model, device, dtype, revision, compiled)

@@ -76,12 +76,10 @@ def describe(name: str, parameters: bool = False) -> dict[str, Any]:
         return {"name": name, "summary": "the model's own: llada-default or dream-default", "preset": {}}
     try:
         cls, options, _ = find(name)
-    except UserError:
-        raise
-    except Exception as error:
+    except UserError as error:
         if parameters:
-            raise UserError(f"decoder {name!r} cannot be imported: {error}") from error
-        return {"name": name, "summary": f"cannot be imported: {error}", "preset": {}}
+            raise
+        return {"name": name, "summary": str(error), "preset": {}}
     told: dict[str, Any] = {"name": name, "summary": cls.summary or "", "preset": dict(options)}
     if parameters:
         told["parameters"] = parameter_table(cls, options)

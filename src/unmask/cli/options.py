@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -187,16 +186,6 @@ def check_device(device: str | None) -> str | None:
     if device is not None:
         parse_device(device)
     return device
-
-
-def check_writable(path: Path) -> None:
-    """Refuse an output file that cannot be written, before any work is done for it."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file in it")
-    if not path.parent.is_dir():
-        raise UserError(f"the folder {path.parent} does not exist: create it first")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise UserError(f"{path} cannot be written: permission denied")
 
 
 def warn(sentence: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +16,11 @@ from unmask.cli.options import (
     Json,
     Revision,
     check_device,
-    check_writable,
     load_model,
     print_json,
 )
 from unmask.errors import UserError
+from unmask.files import check_writable, write_whole
 from unmask.wording import columns, number
 
 PHASES = {"backbone": "backbone", "projection": "projection", "scoring": "scoring and gating", "other": "other"}
@@ -82,9 +83,7 @@ def profile(
         device=check_device(device), dtype=dtype, compiled=compiled,
     )  # fmt: skip
     if out:
-        from unmask.evaluate.folder import write_json
-
-        write_json(out, document)
+        write_whole(out, dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     if json:
         print_json(document)
         return

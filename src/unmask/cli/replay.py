@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from unmask.cli import options as opt
 from unmask.errors import UserError
+from unmask.files import check_writable
 
 if TYPE_CHECKING:
     from unmask.replay import Comparison
@@ -49,7 +50,7 @@ def replay(
     if svg is not None:
         from unmask.animation import save
 
-        opt.check_writable(svg)
+        check_writable(svg)
         save([recorded, *map(Trace.load, beside or ())], svg)
         return
     chosen = parse_steps(steps, len(recorded.steps))

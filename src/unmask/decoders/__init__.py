@@ -87,7 +87,12 @@ def _third_party() -> dict[str, Any]:
 def _load(point) -> type[Decoder]:
     from unmask.decoders.base import Decoder
 
-    cls = point.load()
+    try:
+        cls = point.load()
+    except Exception as error:  # importing runs a third party's code: whatever it raises is its failure
+        package = f" of {point.dist.name}" if point.dist else ""
+        said = f"{type(error).__name__}: {error}".strip(": ")
+        raise UserError(f"decoder {point.name!r} ({point.value}{package}) cannot be imported: {said}") from error
     if not (isinstance(cls, type) and issubclass(cls, Decoder)):
         raise UserError(f"entry point {point.name} = {point.value} is not a subclass of unmask.decoders.Decoder")
     return cls

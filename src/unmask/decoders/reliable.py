@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unmask.decoders.base import BlockDecoder, Commit, Decoder, Lens, StepView, best, finite, in_unit, verdicts
+from unmask.decoders.base import BlockDecoder, Commit, Decoder, Lens, StepView, best, in_unit, verdicts
 from unmask.lens import StabilityRule
 
 FALLBACKS = ("affordable", "window")
+MOST = 1_000_000  # S is at most a number of layers, a drop at most 1: beyond this a setting says nothing new
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Candidacy(Decoder):
             self.require(low <= high, f"theta_c {low} exceeds theta_h {high}: lower theta_c")
         self.require_choice("settings", ("model", "paper"))
         self.require(self.k_max >= 1, "k_max must be at least 1")
-        self.require(self.w is None or (finite(self.w) and self.w >= 0), "w must be 0 or more")
-        self.require(self.theta_s is None or not math.isnan(self.theta_s), "theta_s must be a number")
+        self.require(self.w is None or 0 <= self.w <= MOST, f"w must be 0 or more, and at most {MOST}")
+        fits = self.theta_s is None or abs(self.theta_s) <= MOST or math.isinf(self.theta_s)
+        self.require(fits, f"theta_s must be a number within {MOST}, or infinite")
         self.require(self.first_layer is None or self.first_layer >= 1, "first_layer must be at least 1")
 
     def resolve(self, spec, length: int) -> Decoder:
@@ -57,7 +59,8 @@ class Candidacy(Decoder):
         low, high = (filled.get(name, getattr(self, name)) for name in ("theta_c", "theta_h"))
         own = " and ".join(name for name in ("theta_c", "theta_h") if name in filled)
         self.require(low <= high, f"theta_c {low} exceeds theta_h {high}: set {own} too, it is the model's own")
-        done = replace(self, **filled)
+        # No more layers than there are can agree: the same rule, in numbers that fit.
+        done = replace(self, **filled, k_max=min(self.k_max, spec.layers))
         first = done.first_layer or 1
         self.require(first <= spec.layers, f"first_layer {first} is past the model's {spec.layers} layers")
         return done

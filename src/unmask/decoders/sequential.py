@@ -9,6 +9,9 @@ import numpy as np
 
 from unmask.decoders.base import TEMPERED, BlockDecoder, Commit, Decoder, StepView, finite, ranked, tempered, verdicts
 
+MOST_STEPS = 1_000_000  # more is a slip of the keyboard: no canvas has so many positions
+STEPS = f"steps must be at least 1 and at most {MOST_STEPS}"
+
 
 def even_schedule(masks: int, steps: int) -> list[int]:
     """How many positions each step commits: floor(n/s), one more in the first n mod s steps."""
@@ -56,11 +59,9 @@ class LladaDefault(BlockDecoder):
 
     def check(self) -> None:
         super().check()
-        self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
+        self.require(self.steps is None or 1 <= self.steps <= MOST_STEPS, STEPS)
         self.require(tempered(self.temperature), f"temperature {TEMPERED}")
-        self.require(
-            0 <= self.cfg_scale <= 1000, "cfg_scale must be between 0 and 1000"
-        )  # far more, and logits overflow
+        self.require(0 <= self.cfg_scale <= 1000, "cfg_scale must be between 0 and 1000")  # more would overflow
         self.require_choice("remasking", ("low_confidence", "random"))
 
     def resolve(self, spec, length: int) -> Decoder:
@@ -131,7 +132,7 @@ class DreamDefault(Decoder):
     alg_temp: float = 0.0
 
     def check(self) -> None:
-        self.require(self.steps is None or self.steps >= 1, "steps must be at least 1")
+        self.require(self.steps is None or 1 <= self.steps <= MOST_STEPS, STEPS)
         self.require(finite(self.eps) and 0 < self.eps < 1, "eps must lie between 0 and 1")
         self.require(tempered(self.temperature), f"temperature {TEMPERED}")
         self.require(self.top_p is None or 0 < self.top_p <= 1, "top_p must lie in (0, 1]")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import UserError, unknown
+from unmask.files import shortened, why
 
 if TYPE_CHECKING:
     import torch
@@ -116,14 +117,24 @@ def locate(name: str | Path) -> Path | None:
         raise UserError(f"a model is tiny, a checkpoint folder or a hub name, not {name!r}")
     if str(name) == "tiny":
         return TINY
-    if Path(name).expanduser().is_dir():
-        return Path(name).expanduser()
-    text = str(name)
+    folder, text = as_folder(name), str(name)
+    if folder.is_dir():
+        return folder
     if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1:
-        raise UserError(f"no checkpoint folder at {text}")
+        raise UserError(f"no checkpoint folder at {shortened(text)}")
     if "/" not in text:
-        raise unknown("model", text, ["tiny", *(known.repo for known in KNOWN)])
+        raise unknown("model", shortened(text), ["tiny", *(known.repo for known in KNOWN)])
     return None
+
+
+def as_folder(name: str | Path) -> Path:
+    """The path a name may be; an error where no path can be made of it, or nobody may look."""
+    try:
+        path = Path(name).expanduser()
+        path.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, ~ of a user who is not there, no permission
+        raise UserError(f"no checkpoint folder at {shortened(name)}: {why(error)}") from None
+    return path
 
 
 def parse_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:

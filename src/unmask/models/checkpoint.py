@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unmask.errors import UserError
-from unmask.models import parse_device, parse_dtype
+from unmask.models import as_folder, parse_device, parse_dtype
 from unmask.models.backbone import Backbone
 from unmask.models.spec import ModelSpec, Slot, read_json, read_spec
 
@@ -27,7 +27,7 @@ def load_backbone(
     folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | str | None = None
 ) -> Backbone:
     """config.json + safetensors in `folder` -> Backbone. `dtype=None` keeps the stored one (float32 on CPU)."""
-    folder, device, dtype = Path(folder).expanduser(), parse_device(device), parse_dtype(dtype)
+    folder, device, dtype = as_folder(folder), parse_device(device), parse_dtype(dtype)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a checkpoint folder, a hub name, or 'tiny'")
     spec = read_spec(folder)

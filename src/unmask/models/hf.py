@@ -87,30 +87,26 @@ class Adapter:
         return Output(self.readout(hidden[-1]), hidden)
 
     def states(self, ids: Tensor, attention_mask: Tensor | None = None, keep_from: int = 0) -> list[Any]:
+        """Rows of one length run together. Padded ones run one by one, without their padding: published code of
+        LLaDA ignores its mask before October 2025, most forks do still, and none of it says so."""
+        if attention_mask is None or bool(attention_mask.all()):
+            return self.run(ids, keep_from)
+        spans = [span(row) for row in attention_mask]
+        parts = [self.run(ids[i : i + 1, where], keep_from) for i, where in enumerate(spans)]
+        shape = (*ids.shape, self.spec.width)
+        return [place(layer, spans, shape) for layer in zip(*parts, strict=True)]
+
+    def run(self, ids: Tensor, keep_from: int) -> list[Any]:
         caught: list[Tensor] = []
         hook = self.norm.register_forward_pre_hook(lambda _module, inputs: caught.append(inputs[0]))
         try:
-            out = self.model(
-                input_ids=ids,
-                attention_mask=self.mask_for(attention_mask),
-                output_hidden_states=True,
-                use_cache=False,
-            )
+            out = self.model(input_ids=ids, attention_mask=None, output_hidden_states=True, use_cache=False)
         finally:
             hook.remove()
         if len(caught) != 1:
             raise UserError(f"the model ran its final norm {len(caught)} times in one forward; it cannot be wrapped")
         hidden = [*out.hidden_states[: self.spec.layers], caught[0]]
         return [state if layer >= keep_from else None for layer, state in enumerate(hidden)]
-
-    def mask_for(self, attention_mask: Tensor | None) -> Any:
-        """Key-only in both families: LLaDA takes (B, T) and makes it so; Dream takes it as (B, 1, T, T)."""
-        if attention_mask is None or bool(attention_mask.all()):
-            return None
-        if not self.spec.shift_logits:
-            return attention_mask.long()
-        length = attention_mask.shape[1]
-        return attention_mask.bool()[:, None, None, :].expand(-1, 1, length, length)
 
     def readout(self, states: Tensor) -> Tensor:
         return self.head(self.norm(states))
@@ -135,3 +131,21 @@ class Adapter:
             scores = q.float() @ k.float().transpose(-1, -2) * self.spec.head_dim**-0.5
             total += torch.softmax(scores if bias is None else scores + bias, dim=-1).mean(dim=1)
         return total / len(layers)
+
+
+def span(mask: Tensor) -> slice:
+    """Where one row's tokens stand among its padding, which is on the left or on the right."""
+    kept = mask.nonzero().flatten().tolist()
+    if not kept or kept[-1] - kept[0] + 1 != len(kept):
+        raise UserError("an attention mask may leave out padding before or behind a row's tokens, nothing else")
+    return slice(kept[0], kept[-1] + 1)
+
+
+def place(parts: Sequence[Any], spans: Sequence[slice], shape: tuple[int, ...]) -> Any:
+    """(1, length, D) each -> (B, T, D), zero where there is padding; None where the layer was not kept."""
+    if parts[0] is None:
+        return None
+    whole = parts[0].new_zeros(shape)
+    for row, (part, where) in enumerate(zip(parts, spans, strict=True)):
+        whole[row, where] = part[0]
+    return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def fetch(repo: str, revision: str | None = None) -> Path:
 
     pinned = {known.repo: known.revision for known in KNOWN}
     revision = revision or pinned.get(repo)
+    cached = None
     try:
         cached = Path(snapshot_download(repo, revision=revision, allow_patterns=FILES, local_files_only=True))
         if complete(cached):
@@ -33,6 +35,8 @@ def fetch(repo: str, revision: str | None = None) -> Path:
     try:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=FILES))
     except Exception as error:  # no route, a proxy, a certificate: each HTTP library has its own family of errors
+        if cached and usable(cached):
+            return cached
         raise UserError(_told(error, repo, revision)) from None
 
 
@@ -64,13 +68,26 @@ def _told(error: Exception, repo: str, revision: str | None) -> str:
 
 
 def complete(snapshot: Path) -> bool:
-    """An interrupted download leaves a snapshot that lacks shards."""
+    """An interrupted download leaves a snapshot that lacks shards, or the tokenizer. A repository may have no
+    tokenizer_config.json: its snapshot is used as it is once the hub has been asked."""
+    return usable(snapshot) and (snapshot / "tokenizer_config.json").exists()
+
+
+def usable(snapshot: Path) -> bool:
     from unmask.models.checkpoint import weight_files
 
+    def there(name: str) -> bool:
+        return (snapshot / name).exists()
+
     try:
-        return (snapshot / "config.json").exists() and bool(weight_files(snapshot))
+        return there("config.json") and bool(weight_files(snapshot)) and has_vocabulary(there)
     except UserError:
         return False
+
+
+def has_vocabulary(there: Callable[[str], object]) -> bool:
+    """Given which files there are: LLaDA's tokenizer, or Dream's."""
+    return bool(there("tokenizer.json") or (there("vocab.json") and there("merges.txt")))
 
 
 def _first_line(error: Exception) -> str:

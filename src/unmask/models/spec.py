@@ -1,8 +1,7 @@
-"""Facts about model families, and the shape of one checkpoint read from its config.json.
+"""The shape of one checkpoint, read from its config.json and held against what its family may say there.
 
-Everything that differs between LLaDA and Dream is data in this file: four switches (QKV bias, grouped
-KV heads, RoPE precision, logit alignment), a key map, ids, and defaults. No other module asks for a
-model's name.
+Everything that differs between LLaDA and Dream is data in families.py: four switches (QKV bias, grouped KV heads,
+RoPE precision, logit alignment), a key map, ids, and defaults. No other module asks for a model's name.
 """
 
 from __future__ import annotations
@@ -16,129 +15,25 @@ from types import MappingProxyType
 from typing import Any
 
 from unmask.errors import UserError, unknown
+from unmask.models.families import DREAM, FAMILIES, HARMLESS, LLADA, TWINS, Family
 
-# Config entries that never change what the forward pass computes.
-HARMLESS = {
-    "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "use_cache",
-    "init_cutoff_factor", "init_device", "init_fn", "init_std", "initializer_range", "precision",
-    "attention_dropout", "embedding_dropout", "residual_dropout", "flash_attention", "_name_or_path",
-    "alibi_bias_max", "mlp_ratio", "rope_scaling_factor", "attention_layer_norm_with_affine",
-    "max_window_layers", "sliding_window", "bos_token_id", "is_decoder", "return_dict", "id2label", "label2id",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Family:
-    """What all checkpoints of one family share."""
-
-    name: str
-    model_type: str
-    dims: Mapping[str, str]  # our name -> config.json key
-    switches: Mapping[str, tuple[Any, ...]]  # config.json key -> the only values this backbone computes
-    keys: Mapping[str, str]  # our parameter -> checkpoint key; {i} is the block
-    shift_logits: bool  # row t-1 of the raw logits scores the token at t
-    qkv_bias: bool
-    rope_full_precision: bool
-    stop_tokens: tuple[str, ...]  # looked up in the tokenizer; an answer ends at the first of them
-    chat_template: str  # used only where a checkpoint ships none
-    chat_tokens: tuple[str, ...]  # what a template may mark turns with; a base model's tokenizer may lack them
-    context_cap: int | None  # what the authors state, where config.json promises more
-    default_decoder: str
-    rpd: Mapping[str, float]  # theta_s and w: the paper's two model-specific hyper-parameters
-
-
-LLADA = Family(
-    name="llada",
-    model_type="llada",
-    dims=MappingProxyType({
-        "width": "d_model", "layers": "n_layers", "heads": "n_heads", "kv_heads": "n_kv_heads",
-        "mlp_width": "mlp_hidden_size", "rows": "embedding_size", "norm_eps": "rms_norm_eps",
-        "rope_theta": "rope_theta", "context": "max_sequence_length", "mask_id": "mask_token_id",
-        "eos_id": "eos_token_id", "pad_id": "pad_token_id",
-    }),
-    switches=MappingProxyType({
-        "block_type": ("llama",), "activation_type": ("silu",), "layer_norm_type": ("rms",), "rope": (True,),
-        "layer_norm_with_affine": (True,), "weight_tying": (False,), "include_bias": (False, None),
-        "bias_for_layer_norm": (False, None), "alibi": (False,), "attention_layer_norm": (False,),
-        "scale_logits": (False,), "input_emb_norm": (False,), "block_group_size": (1,), "clip_qkv": (None,),
-        "multi_query_attention": (None, False), "rope_scaling": (None,),
-    }),
-    keys=MappingProxyType({
-        "embed.weight": "model.transformer.wte.weight",
-        "norm.weight": "model.transformer.ln_f.weight",
-        "head.weight": "model.transformer.ff_out.weight",
-        "attn_norm.weight": "model.transformer.blocks.{i}.attn_norm.weight",
-        "q": "model.transformer.blocks.{i}.q_proj",
-        "k": "model.transformer.blocks.{i}.k_proj",
-        "v": "model.transformer.blocks.{i}.v_proj",
-        "out.weight": "model.transformer.blocks.{i}.attn_out.weight",
-        "mlp_norm.weight": "model.transformer.blocks.{i}.ff_norm.weight",
-        "gate.weight": "model.transformer.blocks.{i}.ff_proj.weight",
-        "up.weight": "model.transformer.blocks.{i}.up_proj.weight",
-        "down.weight": "model.transformer.blocks.{i}.ff_out.weight",
-    }),
-    shift_logits=False,
-    qkv_bias=False,
-    rope_full_precision=True,
-    stop_tokens=("<|endoftext|>", "<|eot_id|>"),
-    chat_template=(
-        "{% for m in messages %}{{ '<|startoftext|>' if loop.first else '' }}<|start_header_id|>{{ m['role'] }}"
-        "<|end_header_id|>\n\n{{ m['content'] | trim }}<|eot_id|>{% endfor %}"
-        "<|start_header_id|>assistant<|end_header_id|>{{ '\n\n' }}"  # quoted: a template loses its last line end
-    ),
-    chat_tokens=("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-    context_cap=None,
-    default_decoder="llada-default",
-    rpd=MappingProxyType({"theta_s": 3.5, "w": 15.0}),
-)  # fmt: skip
-
-DREAM = Family(
-    name="dream",
-    model_type="Dream",
-    dims=MappingProxyType({
-        "width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads",
-        "kv_heads": "num_key_value_heads", "mlp_width": "intermediate_size", "rows": "vocab_size",
-        "norm_eps": "rms_norm_eps", "rope_theta": "rope_theta", "context": "max_position_embeddings",
-        "mask_id": "mask_token_id", "eos_id": "eos_token_id", "pad_id": "pad_token_id",
-    }),
-    switches=MappingProxyType({
-        "hidden_act": ("silu",), "tie_word_embeddings": (False,), "use_sliding_window": (False,),
-        "use_mrope": (False,), "rope_scaling": (None,), "attention_bias": (True, None), "mlp_bias": (False, None),
-    }),
-    keys=MappingProxyType({
-        "embed.weight": "model.embed_tokens.weight",
-        "norm.weight": "model.norm.weight",
-        "head.weight": "lm_head.weight",
-        "attn_norm.weight": "model.layers.{i}.input_layernorm.weight",
-        "q": "model.layers.{i}.self_attn.q_proj",
-        "k": "model.layers.{i}.self_attn.k_proj",
-        "v": "model.layers.{i}.self_attn.v_proj",
-        "out.weight": "model.layers.{i}.self_attn.o_proj.weight",
-        "mlp_norm.weight": "model.layers.{i}.post_attention_layernorm.weight",
-        "gate.weight": "model.layers.{i}.mlp.gate_proj.weight",
-        "up.weight": "model.layers.{i}.mlp.up_proj.weight",
-        "down.weight": "model.layers.{i}.mlp.down_proj.weight",
-    }),
-    shift_logits=True,
-    qkv_bias=True,
-    rope_full_precision=False,
-    stop_tokens=("<|endoftext|>", "<|im_end|>", "<|dlm_pad|>"),
-    chat_template=(
-        "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
-        "{% endif %}{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
-        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    ),
-    chat_tokens=("<|im_start|>", "<|im_end|>"),
-    context_cap=2048,
-    default_decoder="dream-default",
-    rpd=MappingProxyType({"theta_s": 2.5, "w": 20.0}),
-)  # fmt: skip
+__all__ = [
+    "DREAM",
+    "FAMILIES",
+    "LLADA",
+    "Family",
+    "ModelSpec",
+    "Slot",
+    "build_spec",
+    "read_json",
+    "read_own",
+    "read_spec",
+]
 
 # The paper's table of hyper-parameters: what all models share.
 PAPER = MappingProxyType({"theta_h": 0.9, "theta_c": 0.6, "beta": 4.0})
+OWN = ("canvas_length", "rpd", "chosen")  # what unmask.json may hold; `chosen` tells people how the rest was
 OWN_RPD = ("theta_h", "theta_c", "theta_s", "w", "first_layer", "beta")  # what a model may set for itself
-
-FAMILIES = {family.model_type: family for family in (LLADA, DREAM)}
 
 
 @dataclass(frozen=True)
@@ -226,6 +121,9 @@ def read_spec(folder: Path) -> ModelSpec:
 def read_own(path: Path) -> dict[str, Any]:
     """What a model says of itself: its canvas length and RPD settings. A misspelt one is an error, never ignored."""
     own = read_json(path) if path.exists() else {}
+    for name in own:
+        if name not in OWN:
+            raise UserError(f"{path}: {unknown('entry', name, OWN)}")
     length, rpd = own.get("canvas_length", 256), own.get("rpd", {})
     if not isinstance(length, int) or isinstance(length, bool) or length < 1:
         raise UserError(f"{path}: canvas_length must be a whole number of at least 1, found {length!r}")
@@ -283,15 +181,27 @@ def build_spec(config: Mapping[str, Any], family: Family, path: Path | str, own:
 
 
 def refuse_unsupported(config: Mapping[str, Any], family: Family, path: Path) -> None:
-    """A switched-on feature this backbone lacks must stop the load: silence would compute something else."""
+    """A feature this backbone lacks must stop the load: silence would compute something else. Entries nobody knows
+    may be one, unless they are empty or off."""
     known = HARMLESS | set(family.dims.values()) | {"include_qkv_bias", "rope_full_precision", "vocab_size"}
     for key, value in config.items():
         if key in family.switches:
             if value not in family.switches[key]:
                 wanted = family.switches[key][0]
                 raise UserError(f"{path}: {key} = {value!r} is not supported (only {wanted!r} is)")
-        elif key not in known and (value is True or (isinstance(value, dict) and value)):
+        elif key not in known and value not in (None, False, "", [], {}) and not is_twin(config, family, key):
             raise UserError(f"{path}: {key} = {value!r} is not a switch this backbone knows; it cannot be loaded")
+
+
+def is_twin(config: Mapping[str, Any], family: Family, key: str) -> bool:
+    """Does this entry only repeat what the config says under the family's own names?"""
+    value, said = config[key], lambda name: config.get(family.dims[name])
+    if key in TWINS:
+        return value == said(TWINS[key])
+    width, heads = said("width"), said("heads")
+    if key == "head_dim":
+        return isinstance(width, int) and isinstance(heads, int) and value * heads == width
+    return key == "layer_types" and isinstance(value, list) and set(value) == {"full_attention"}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -299,7 +209,9 @@ def read_json(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing: is {path.parent} a checkpoint folder?") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or nested past all sense
         raise UserError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path} must hold a JSON object")

@@ -234,11 +234,24 @@ def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, AddedTok
 def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
     path = folder / "chat_template.jinja"
     if path.exists():
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path} cannot be read as text: {error}") from None
     template = config.get("chat_template")
     if isinstance(template, list):  # several named templates: the one called default
-        template = next((t["template"] for t in template if t.get("name") == "default"), None)
+        named = [each for each in template if isinstance(each, dict) and isinstance(each.get("template"), str)]
+        if len(named) < len(template):
+            raise _no_template(folder, template)
+        template = next((each["template"] for each in named if each.get("name") == "default"), None)
+    if template is not None and not isinstance(template, str):
+        raise _no_template(folder, template)
     return template
+
+
+def _no_template(folder: Path, found: Any) -> UserError:
+    where = folder / "tokenizer_config.json"
+    return UserError(f"{where}: chat_template must be a text, or a list of named ones, found {str(found)[:60]!r}")
 
 
 def _content(value: Any) -> str:

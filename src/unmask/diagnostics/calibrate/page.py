@@ -9,6 +9,7 @@ from typing import Any
 
 from unmask.diagnostics.calibrate import figures
 from unmask.diagnostics.calibrate.style import STYLE
+from unmask.files import write_whole
 from unmask.wording import number
 
 NAMES = {"theta_h": "θ<sub>h</sub>", "theta_c": "θ<sub>c</sub>", "theta_s": "θ<sub>s</sub>", "w": "w",
@@ -21,9 +22,7 @@ UNUSED_OFF = ("theta_s", "w", "first_layer")
 
 
 def write_page(document: Mapping[str, Any], path: Path) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(page(document), encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, page(document))
 
 
 def page(document: Mapping[str, Any]) -> str:

@@ -103,7 +103,10 @@ const REASONS = {
     known(values.score) && known(threshold)
       ? `d ${number(values.score)} ${values.score <= threshold ? "<=" : ">"} gamma ${number(threshold)}`
       : "",
-  direct: (values, _, params) => `c ${number(values.c)} >= direct ${number(params.direct ?? 1)}`,
+  direct: (values, _, params) => {
+    const limit = params.variant === "staged" ? "staged_confidence" : "direct"; // DAPD's two ways to be certain
+    return `c ${number(values.c)} >= ${limit} ${number(params[limit] ?? 1)}`;
+  },
   independent: scored("hardly attends to the others committed"),
   branch: scored("its future looked most certain"),
   order: () => "its turn in reading order",
