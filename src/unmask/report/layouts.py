@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from unmask.decoders.dependency import PROVISIONAL, is_provisional
 from unmask.errors import UserError, unknown
 from unmask.report import effects, paper
 from unmask.report.runs import Result, compare, references
@@ -93,6 +94,9 @@ def notes(results: Sequence[Result], chosen: dict[tuple[str, str, str], Result])
     errors = sum(result.row["errors"] for result in results)
     if errors:
         told.append(f"{errors} examples ended in an error and count as wrong (see samples.jsonl).")
+    rows = ((r.family, r.row) for r in results if r.row["decoder"] == "dapd")
+    if any(is_provisional(family, row["task"], row["params"]) for family, row in rows):
+        told.append(PROVISIONAL)
     return told
 
 

@@ -23,6 +23,7 @@ class Result:
     row: dict[str, Any]
     data: str  # checksum of the examples: only equal ones can be paired
     verdicts: bytearray  # per example: 1 right, 0 wrong, ABSENT
+    family: str = ""
 
     @property
     def label(self) -> str:
@@ -52,10 +53,14 @@ def read(folder: Path) -> list[Result]:
         if sample["decoder"] in totals and 0 <= sample["index"] < n:
             totals[sample["decoder"]].add(sample)
             verdicts[sample["decoder"]][sample["index"]] = sample["correct"]
+    family = config["model"].get("family", "")
     return [
-        Result(folder, row(config, entry, totals[entry["label"]]), config["task"]["sha256"], verdicts[entry["label"]])
+        Result(
+            folder, row(config, entry, totals[entry["label"]]), config["task"]["sha256"], verdicts[entry["label"]],
+            family,
+        )
         for entry in config["decoders"]
-    ]
+    ]  # fmt: skip
 
 
 def compare(result: Result, reference: Result) -> Paired | None:
