@@ -52,6 +52,10 @@ def test_parameters_show_what_the_embedded_model_fills_in(run, monkeypatch, tmp_
     assert "for tiny" not in run("decoders", "rpd")[1]
 
 
+def test_what_is_provisional_is_said(run):
+    assert "Dream's outside gsm8k are not published: provisional" in run("decoders", "dapd")[1]
+
+
 def test_decoders_refuses_what_it_does_not_know(refused):
     assert "did you mean dapd" in refused("decoders", "dapdd")
     assert "llada-default" in refused("decoders", "default")

@@ -69,6 +69,25 @@ def test_the_summary_compares_on_the_same_examples(folder, capsys):
     assert {row["reference"] for row in against} == {"rpd"}
 
 
+@pytest.mark.parametrize(
+    ("family", "task", "tau", "told"),
+    [
+        ("dream", "humaneval", 0.01, True),
+        ("dream", "gsm8k", 0.01, False),  # published
+        ("llada", "humaneval", 0.01, False),
+        ("dream", "humaneval", 0.03, False),  # the user's own
+    ],
+)
+def test_unpublished_thresholds_are_marked(tmp_path, capsys, family, task, tau, told):
+    folder = make(tmp_path / "run", ("default", "dapd"), task=task)
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["family"] = family
+    config["decoders"][1]["params"] = {"task": None, "tau_min": 0.005, "tau_max": tau}
+    write_json(folder / "config.json", config)
+    for form in ("table", "md"):
+        assert ("provisional" in report(capsys, folder, "-f", form)) == told
+
+
 def test_every_format_prints_the_same_numbers(folder, capsys):
     text = report(capsys, folder)
     assert "75.00" in text and "[62.77, 84.22]" in text and "+8.33" in text and "80/0/20/0" in text

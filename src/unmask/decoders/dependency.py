@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -31,8 +31,15 @@ THRESHOLDS = {
     },
 }  # fmt: skip
 DEFAULT_TASK = "gsm8k"
+PROVISIONAL = "DAPD's thresholds for Dream are published for gsm8k only; elsewhere gsm8k's were used: provisional."
 # The published test is c >= 1.0 on bfloat16 probabilities, where everything from 1 - 2^-9 up rounds to 1.
 DIRECT = 1.0 - 2.0**-9
+
+
+def is_provisional(family: str, task: str, params: Mapping[str, Any]) -> bool:
+    """Did a run with these parameters use thresholds that nobody published for its task?"""
+    used = (params.get("tau_min"), params.get("tau_max"))
+    return family == "dream" and task != DEFAULT_TASK and used in THRESHOLDS["dream"].values()
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,8 @@ class DAPD(BlockDecoder):
 
     variant: str = "direct"  # or "staged"
     task: str | None = None  # picks the published thresholds; None: gsm8k's
-    tau_min: float | None = None
-    tau_max: float | None = None
+    tau_min: float | None = None  # None: the task's; Dream's outside gsm8k are not published: provisional
+    tau_max: float | None = None  # as tau_min
     direct: float = DIRECT
     skip: float = 0.7  # fraction of the layers, from the bottom, left out of the maps
     staged_confidence: float = 0.9  # staged: added once half the canvas is filled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from unmask.decoders.dependency import PROVISIONAL, is_provisional
 from unmask.report.runs import Result, unlike
 
 UNFINISHED = "†"
@@ -31,6 +32,9 @@ def measured(results: Sequence[Result]) -> list[str]:
     errors = sum(result.row["errors"] for result in results)
     if errors:
         told.append(f"{errors} examples ended in an error and count as wrong (see samples.jsonl).")
+    dapd = (result.row for result in results if result.row["decoder"] == "dapd")
+    if any(is_provisional(row["family"] or "", row["task"], row["params"]) for row in dapd):
+        told.append(PROVISIONAL)
     return told
 
 
