@@ -144,6 +144,8 @@ def test_a_model_with_too_few_layers_is_named() -> None:
 
     assert window(of(16)) == 8 and window(of(32)) == 16 and window(of(28)) == 14
     with pytest.raises(UserError, match=r"small has 4 layers, .* see 2: .* at least 3; use --first-layer 2 or lower"):
+        window(of(4), hint=True)
+    with pytest.raises(UserError, match=r"small has 4 layers, .* see 2: .* at least 3$"):
         window(of(4))
     with pytest.raises(UserError, match=r"at least 3$"):
         window(of(2))
