@@ -174,7 +174,7 @@ def main() -> None:
     print("kept in `training/measured.json`.\n")
     if any("of" in row for row in rows):
         print(
-            "† A run that was cut short. Runs begin with the longest prompts, so these are not the first n, and do not"
+            "† A run that was cut short. Runs begin with the longest prompts: these are not the first n, and do not"
         )
         print("compare with the others to a point.\n")
     print("## What it was meant to show\n")
