@@ -282,6 +282,7 @@ UNHEARD_OF = {
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "layer_types": ["sliding_attention"],
     "rope_scaling_factor": 4.0,
 }  # fmt: skip
+NO_SIZES = [("head_dim", {"of": 8}), ("head_dim", [8]), ("head_dim", "8"), ("layer_types", [["full_attention"]])]
 TWINS = {"hidden_size": 31, "num_hidden_layers": 5, "num_attention_heads": 2, "max_position_embeddings": 1}
 
 
@@ -292,7 +293,7 @@ def edit_config(folder: Path, **fields: Any) -> None:
 
 @pytest.mark.parametrize(
     ("family", "switch", "value"),
-    [(f, s, v) for f, switches in SWITCHES.items() for s, v in {**switches, **UNHEARD_OF}.items()],
+    [(f, s, v) for f, switches in SWITCHES.items() for s, v in [*{**switches, **UNHEARD_OF}.items(), *NO_SIZES]],
     indirect=["family"],
 )
 def test_a_switch_we_do_not_compute_is_refused_by_name(folder: Path, switch: str, value: Any) -> None:

@@ -200,8 +200,8 @@ def is_twin(config: Mapping[str, Any], family: Family, key: str) -> bool:
         return value == said(TWINS[key])
     width, heads = said("width"), said("heads")
     if key == "head_dim":
-        return isinstance(width, int) and isinstance(heads, int) and value * heads == width
-    return key == "layer_types" and isinstance(value, list) and set(value) == {"full_attention"}
+        return all(isinstance(size, int) for size in (value, width, heads)) and value * heads == width
+    return key == "layer_types" and isinstance(value, list) and all(kind == "full_attention" for kind in value)
 
 
 def read_json(path: Path) -> dict[str, Any]:
